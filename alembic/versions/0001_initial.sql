@@ -266,6 +266,15 @@ CREATE TABLE agent_turns (
     failure text NOT NULL DEFAULT '',
     started_at timestamptz NOT NULL DEFAULT now(),
     finished_at timestamptz,
+    -- The turn gives the case's findings whole. Without a summary they stay as they were.
+    has_findings boolean GENERATED ALWAYS AS (
+        failure = '' AND coalesce(action, 'ask_reporter') <> 'ask_reporter'
+        AND coalesce(result ->> 'summary', '') ~ '[^[:space:]]'
+    ) STORED NOT NULL,
+    -- It has words for developers besides findings.
+    has_reply boolean GENERATED ALWAYS AS (
+        failure <> '' OR coalesce(result ->> 'reply', '') ~ '[^[:space:]]'
+    ) STORED NOT NULL,
     PRIMARY KEY (bug_id, turn),
     CHECK (status <> 'done' OR action IS NOT NULL),
     CHECK (status <> 'running' OR lease_until IS NOT NULL),
@@ -424,6 +433,8 @@ BEGIN
         'questions', c.questions, 'cost_usd', c.cost_usd + t.cost_usd, 'base', c.base,
         'fix_requested_by', t.fix_requested_by,
         'last_action', c.last_action,
+        'has_findings', EXISTS (SELECT FROM agent_turns k
+                                WHERE k.bug_id = p_bug_id AND k.turn <= c.turn AND k.has_findings),
         'diffs', (SELECT coalesce(jsonb_object_agg(d.key, d.value ORDER BY k.turn), '{}')
                   FROM agent_turns k, jsonb_each(k.diffs) d
                   WHERE k.bug_id = p_bug_id AND k.turn <= c.turn AND k.status = 'done' AND k.diffs <> '{}'));

@@ -36,6 +36,7 @@ _FOUND: dict[str, Any] = {
     "title": "The total ignores the code",
     "summary": "The total adds list prices.",
     "root_cause": "It sums the wrong field.",
+    "reply": "",
     "for_reporter": "",
     "evidence": [],
     "severity": "S2",

@@ -11,6 +11,8 @@ from threadline.threads.model import MessageKind
 from threadline_devstack.slack import identity
 
 POST = outcome(Action.POST_FINDINGS)
+MORE = outcome(Action.POST_FINDINGS, "found more")
+UPDATED = "I have updated the findings"
 
 
 async def activities(scene: CaseScene, *, ended: bool = False) -> list[str]:
@@ -64,7 +66,7 @@ def hasty_posts(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_findings_that_slack_refuses_at_first_are_posted_once(
     start_case: StartCase, trouble: str
 ) -> None:
-    async with start_case(POST, POST) as scene:
+    async with start_case(POST, MORE) as scene:
         await scene.report()
         await scene.until_status("pending_verification")
         before = await activities(scene)
@@ -82,30 +84,31 @@ async def test_findings_that_slack_refuses_at_first_are_posted_once(
         if trouble == "refused for good":
             await scene.until_said("I could not post my findings")
         else:
-            assert scene.times_said("found it", identity.SUMMARIES) == 2
+            assert scene.times_said("found more", identity.SUMMARIES) == 1
+            assert scene.times_said(UPDATED, identity.SUMMARIES) == 1
 
 
 @pytest.mark.usefixtures("hasty_posts")
 async def test_close_while_findings_are_retried_leaves_no_claim_of_a_post(
     start_case: StartCase,
 ) -> None:
-    async with start_case(POST, POST) as scene:
+    async with start_case(POST, MORE) as scene:
         await scene.report()
         await scene.until_status("pending_verification")
         scene.slack.faults.fail_after("chat.postMessage")
         await scene.reporter("and with three of them")
 
         async def stored() -> bool:
-            return scene.times_said("found it", identity.SUMMARIES) == 2
+            return scene.times_said(UPDATED, identity.SUMMARIES) == 1
 
-        await scene.until(stored, "Slack has stored the findings, and its answer was lost")
+        await scene.until(stored, "Slack has stored the note, and its answer was lost")
         await scene.reporter("never mind", MessageKind.CLOSE)
         await scene.until_status("resolved")
         await scene.result()
         async with scene.database.begin() as tx:
             unsure = await tx.scalar(text("SELECT count(*) FROM posts WHERE ts IS NULL"))
         assert unsure == 0
-        assert scene.times_said("found it", identity.SUMMARIES) == 2
+        assert scene.times_said(UPDATED, identity.SUMMARIES) == 1
 
 
 @pytest.mark.records("burst_in_one_turn")

@@ -18,6 +18,7 @@ INTERNAL: dict[str, Any] = {
     "evidence": [
         {"file": "sample-shop/shop/cart.py:42", "line": 42, "note": "here the bulk price is lost"}
     ],
+    "reply": "The second shard is the one that still runs the old release.",
     "recommended_actions": ["Roll back release 4711 on the second shard before noon."],
     "affected_components": ["tax-service"],
 }
@@ -65,7 +66,7 @@ def test_internal_content_withholds_the_words_for_the_reporter(words: str, cross
 
 
 COPIES = [
-    *((name, str(INTERNAL[name])) for name in ("title", "summary", "root_cause")),
+    *((name, str(INTERNAL[name])) for name in ("title", "reply", "summary", "root_cause")),
     ("evidence", "It is at sample-shop/shop/cart.py:42 now."),
     ("evidence", "See cart.py, line 42."),
     ("evidence", "I saw it: here the bulk price is lost."),

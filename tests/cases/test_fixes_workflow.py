@@ -100,7 +100,7 @@ async def test_refused_post_of_a_fix_is_sent_once_slack_accepts_it(
             assert (await scene.statuses())[-1] == "investigating"
         await scene.later(minutes=6)
         await scene.until_status("pending_verification", "investigating", "pending_verification")
-        assert sum("threadline/bug-1" in said for said in scene.said(SUMMARIES)) == 1
+        assert scene.times_said("A fix for **BUG-1** is proposed", SUMMARIES) == 1
         assert sum("I have proposed a fix" in said for said in scene.said()) == 1
         assert (await scene.transitions())[-1].reason == "fix_proposed"
 

@@ -53,7 +53,6 @@ async def test_report_opens_its_case_and_registers_its_thread(scene: Scene) -> N
     )
     assert snapshot.has_unread
     assert snapshot.reporter_wrote
-    assert not snapshot.developer_wrote
     async with scene.database.begin() as tx:
         assert await ThreadStore(tx).owner(THREAD) == ThreadOwner(
             f"bug:{THREAD.key}", "case:report"
@@ -201,7 +200,6 @@ async def test_only_the_reporters_edit_is_due(scene: Scene) -> None:
     )
     assert not snapshot.has_unread
     assert snapshot.reporter_wrote
-    assert not snapshot.developer_wrote
 
 
 async def test_thanks_and_a_late_close_do_not_reopen_the_case(scene: Scene) -> None:

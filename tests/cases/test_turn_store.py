@@ -264,7 +264,8 @@ async def test_read_message_of_the_reporter_is_used_and_a_developers_is_shown_ag
     resolved = replace(DONE, action=Action.RESOLVED)
     await scene.agent.finish(claim, replace(resolved, read=[1, 2, 3]))
     settled = await scene.settle(1)
-    assert (settled.case.reporter_wrote, settled.case.developer_wrote) == (False, True)
+    assert settled.case.has_unread
+    assert not settled.case.reporter_wrote
     assert not settled.may_resolve, "its fix is open, and the turn used no message of a developer"
     batch = await scene.claim(2)
     assert [(entry.text, entry.read) for entry in batch.entries] == [("please fix it", True)]

@@ -72,12 +72,9 @@ SELECT bug_id AS thread, turn FROM agent_turns WHERE status = 'running' AND bug_
 _UNSENT = text("""
 SELECT split_part(key, ':', 1) AS bug_id, key FROM posts
 WHERE ts IS NULL
-  AND ((split_part(key, ':', 1) = ANY(:cases) AND key NOT LIKE '%:forwarded:%')
-       OR key LIKE 'conversation:%')
+  AND (split_part(key, ':', 1) = ANY(:cases) OR key LIKE 'conversation:%')
 """)
-"""Posts that were claimed and never sent. The notice that a message was forwarded may be dropped
-after two tries.
-"""
+"""Posts that were claimed and never sent."""
 _SESSIONS = text("""
 SELECT session_id, string_agg(entry, ' ') AS words FROM agent_session_entries
 WHERE session_id = ANY(:sessions) GROUP BY session_id

@@ -66,6 +66,7 @@ def judge(evidence: Evidence) -> list[Fault]:
             _given_up,
             _case_use,
             _case_posts,
+            _case_findings,
             _case_places,
             _case_closings,
             _pushes,
@@ -379,7 +380,9 @@ def _case_posts(evidence: Evidence) -> Iterator[Fault]:
             escalations[turn.thread] += 1
             called_since[turn.thread] = turn.ends
         due = _due_posts(turn, escalations[turn.thread])
-        missing = [key for key in due if f"{turn.thread}:{key}" not in posted]
+        missing = [
+            keys[0] for keys in due if not any(f"{turn.thread}:{key}" in posted for key in keys)
+        ]
         settled_late = evidence.terminated[
             turn.thread
         ]  # its next step is not the first one after the turn
@@ -403,22 +406,43 @@ def _refused_until_closed(evidence: Evidence, turn: Any) -> bool:
     )
 
 
-def _due_posts(turn: Any, escalation: int) -> list[str]:
-    match turn.action:
-        case "ask_reporter":  # a question is not posted when its answer may have just arrived
-            return (
-                [f"turn:{turn.turn}:question"]
-                if turn.next_step == "awaiting_reporter: question_asked"
-                else []
-            )
-        case "escalate":
-            return [f"turn:{turn.turn}:findings", f"escalation:{escalation}"]
-        case "post_findings" if (
-            "seen" in turn.result
-        ):  # text of the real agent for the reporter may be withheld
-            return [f"turn:{turn.turn}:findings", f"turn:{turn.turn}:told"]
-        case _:
-            return [f"turn:{turn.turn}:findings"]
+def _due_posts(turn: Any, escalation: int) -> list[tuple[str, ...]]:
+    """Return the posts that a turn asks for, each with the keys that it may have."""
+    if turn.action == "ask_reporter":
+        # A question is not posted when its answer may have just arrived.
+        was_asked = turn.next_step == "awaiting_reporter: question_asked"
+        return [(f"turn:{turn.turn}:question",)] if was_asked else []
+    due: list[tuple[str, ...]] = []
+    if turn.failure or turn.result.get("summary") or turn.result.get("reply"):
+        due.append((f"turn:{turn.turn}:findings", f"turn:{turn.turn}:reply"))
+    if turn.action == "escalate":
+        due.append((f"escalation:{escalation}",))
+    if turn.action == "post_findings" and "seen" in turn.result:
+        # The real agent's text for the reporter may be withheld.
+        due.append((f"turn:{turn.turn}:told",))
+    return due
+
+
+def _case_findings(evidence: Evidence) -> Iterator[Fault]:
+    """The findings of a case are in Slack as the last turn that gave any wrote them, once it has
+    posted its words about them.
+    """
+    posted = set(map(key_of, evidence.posts))
+    newest: dict[str, Any] = {}
+    for turn in evidence.case_turns:
+        gives = turn.action != "ask_reporter" and not turn.failure and turn.result.get("summary")
+        if gives and "seen" in turn.result:
+            newest[turn.thread] = turn
+    for thread, turn in newest.items():
+        keys = {f"{thread}:turn:{turn.turn}:{name}" for name in ("findings", "reply")}
+        shown = (
+            str(post.blocks)
+            for post in evidence.posts
+            if re.fullmatch(rf"{thread}:turn:\d+:findings", key_of(post))
+        )
+        words = f"\\n\\n{turn.result['summary']}"
+        if keys & posted and not any(words in each for each in shown):
+            yield Fault(thread, f"the findings of turn {turn.turn} are not in Slack")
 
 
 def _case_places(evidence: Evidence) -> Iterator[Fault]:
@@ -427,6 +451,7 @@ def _case_places(evidence: Evidence) -> Iterator[Fault]:
     summaries = identity.SUMMARIES
     places = {
         "findings": summaries,
+        "reply": summaries,
         "summary": summaries,
         "question": reports,
         "told": reports,

@@ -69,6 +69,8 @@ _ACTIONS = {
     Action.RESOLVED: 15,
     Action.ESCALATE: 5,
 }
+_KEEPS_FINDINGS = 0.4
+"""Share of later turns that only reply to developers, or say nothing."""
 _OWN_WORD = re.compile(r"\bt\d\d+[mr]\d*\b")
 _ORDER = re.compile(r"add (t\d\d[mr]\d*) to (chaos-\d+)")
 _NOTE = re.compile(r"note (t\d\d[mr]\d*) of (rfp_chaos\d+)")
@@ -193,8 +195,12 @@ def _outcome(request: TurnRequest, claim: TurnClaim, random: Random) -> TurnOutc
     ):
         action = Action.POST_FINDINGS
     read = [max(seen) + 1] if seen and random.random() < _READS_ON else []
+    keeps_findings = (
+        claim.has_findings and action is Action.POST_FINDINGS and random.random() < _KEEPS_FINDINGS
+    )
     result = {
-        "summary": f"turn {claim.turn}",
+        "summary": "" if keeps_findings else f"Turn {claim.turn} found this.",
+        "reply": random.choice(["", f"Turn {claim.turn} replies."]),
         "clarification_question": "Which browser?",
         "for_reporter": "We know more about it now, and will tell you when it works again.",
         "seen": seen,

@@ -368,7 +368,7 @@ READING = SimpleNamespace(
     thread="BUG-1",
     turn=1,
     action="post_findings",
-    result={"seen": [], "said": ["It fails, w01r."]},
+    result={"seen": [], "said": ["It fails, w01r."], "summary": "Turn 1 found this."},
     read_seqs=[],
     failure="",
     session_id="",
@@ -499,6 +499,23 @@ async def test_oracle_allows_a_close_to_drop_refused_posts(
     )
     evidence = Evidence({}, case_turns=[turn], refusals=[(10.0, 20.0)])
     assert bool([*oracle._case_posts(evidence)]) is is_fault
+
+
+@pytest.mark.parametrize(
+    ("shown", "is_fault"),
+    [
+        ("## Summary\n\nTurn 2 found this.", False),
+        ("## Summary\n\nTurn 1 found this.", True),
+    ],
+)
+async def test_oracle_sees_findings_that_were_not_replaced(shown: str, *, is_fault: bool) -> None:
+    later = {"seen": [], "summary": "Turn 2 found this."}
+    turns = [READING, _changed(READING, turn=2, result=later)]
+    findings = _post("BUG-1:turn:1:findings", channel=identity.SUMMARIES)
+    findings.blocks = [{"type": "markdown", "text": shown}]
+    note = _post("BUG-1:turn:2:reply", channel=identity.SUMMARIES)
+    evidence = Evidence({}, case_turns=turns, posts=[findings, note])
+    assert bool([*oracle._case_findings(evidence)]) is is_fault
 
 
 def _with_written(whole: Evidence, **values: Any) -> Changes:

@@ -17,7 +17,7 @@ from claude_agent_sdk import (
     query,
 )
 
-from threadline.investigator.prompt import MAY_EDIT, NO_ANSWER, NO_QUESTION
+from threadline.investigator.prompt import FINDINGS_KNOWN, MAY_EDIT, NO_ANSWER, NO_QUESTION
 from threadline_devstack.models.exchanges import scripts
 from threadline_devstack.models.sandbox import ModelSandbox
 from threadline_devstack.sample_repository import PLANTED_BUGS, make_sample_repository
@@ -27,7 +27,10 @@ PROPERTIES: dict[str, Any] = {
     "action": {"enum": ["ask_reporter", "post_findings", "escalate", "resolved"]},
     **{
         name: {"type": "string"}
-        for name in ("title", "summary", "root_cause", "clarification_question", "for_reporter")
+        for name in (
+            *("title", "reply", "summary", "root_cause"),
+            *("clarification_question", "for_reporter"),
+        )
     },
     "evidence": {
         "type": "array",
@@ -217,13 +220,14 @@ async def test_a_developers_request_is_answered_with_an_edit_and_thanks_with_the
     assert case.changes() == "M shop/cart.py"
     case.add("developer", "And is it in this repository?")
     case.add("developer", "Since when?")
-    again = await case.turn(state="awaiting_dev")
-    assert "is made already" in again["summary"]
+    again = await case.turn(FINDINGS_KNOWN, state="awaiting_dev")
+    assert "is made already" in again["reply"]
+    assert not again["summary"], "the findings are the same"
     pages = [given for name, given in case.calls if name == "get_bug_conversations"]
     assert [given.get("cursor") for given in pages] == [None, "1@", "2@", "3@"], (
         "every page is read"
     )
-    assert "“Since when?”" in again["summary"]
+    assert "“Since when?”" in again["reply"]
     case.add("developer", "The PR is merged and it works.")
     resolved = await case.turn(state="awaiting_dev")
     assert (resolved["action"], resolved["title"], resolved["severity"]) == (

@@ -37,6 +37,7 @@ _OUTCOME: dict[str, Any] = {
     "severity": "S2",
     "confidence": 0.9,
     "clarification_question": "",
+    "reply": "",
     "for_reporter": "The total ignored your discount for many pieces.",
     "recommended_actions": ["Sum the totals."],
     "affected_components": ["cart"],

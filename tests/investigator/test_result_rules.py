@@ -184,6 +184,7 @@ OUTCOME = {
     "severity": "S3",
     "confidence": 1,
     "clarification_question": "",
+    "reply": "",
     "for_reporter": "",
     "recommended_actions": [],
     "affected_components": [],
@@ -198,6 +199,7 @@ EVIDENCE = {"file": "shop/a.py", "line": 1, "note": "here it is"}
     ("changes", "may_ask", "told"),
     [
         ({}, False, ""),
+        ({"reply": "It is in the cart."}, False, ""),
         ({"summary": " "}, True, "post_findings needs a summary"),
         ({"action": "resolved", "summary": ""}, True, "resolved needs a summary"),
         ({"action": "escalate", "summary": ""}, True, "escalate needs a summary"),
@@ -209,6 +211,25 @@ EVIDENCE = {"file": "shop/a.py", "line": 1, "note": "here it is"}
 )
 def test_rules_of_an_outcome(changes: dict[str, Any], may_ask: bool, told: str) -> None:
     violations = check_outcome(Outcome.model_validate(OUTCOME | changes), may_ask=may_ask)
+    assert told in " ".join(violations)
+    assert bool(told) == bool(violations)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"summary": ""}, ""),
+        ({"summary": "", "reply": "Nothing new."}, ""),
+        ({"summary": "", "root_cause": "cart.py"}, "give the findings whole"),
+        ({"summary": "", "evidence": [EVIDENCE]}, "give the findings whole"),
+        ({"summary": "", "recommended_actions": ["x"]}, "give the findings whole"),
+        ({"summary": "", "action": "escalate"}, "escalate needs a summary"),
+        ({"summary": "", "action": "resolved"}, "resolved needs a summary"),
+    ],
+)
+def test_later_turn_may_leave_the_findings_as_they_are(changes: dict[str, Any], told: str) -> None:
+    outcome = Outcome.model_validate(OUTCOME | changes)
+    violations = check_outcome(outcome, may_ask=True, has_findings=True)
     assert told in " ".join(violations)
     assert bool(told) == bool(violations)
 
@@ -270,6 +291,7 @@ LIMITS = {
     "summary": 12_000,
     "root_cause": 6_000,
     "clarification_question": 3_000,
+    "reply": 3_000,
     "for_reporter": 2_000,
 }
 

@@ -33,6 +33,7 @@ ANSWER: dict[str, Any] = {
     "severity": "S3",
     "confidence": 0.5,
     "clarification_question": "",
+    "reply": "",
     "for_reporter": "",
     "recommended_actions": [],
     "affected_components": [],

@@ -128,7 +128,9 @@ def _is_internal(address: str) -> bool:
 
 
 def _internal(result: Mapping[str, Any]) -> Iterator[str]:
-    yield from (str(result.get(name) or "") for name in ("title", "summary", "root_cause"))
+    yield from (
+        str(result.get(name) or "") for name in ("title", "reply", "summary", "root_cause")
+    )
     for item in _list(result.get("evidence")):
         yield str(item.get("note") or "") if isinstance(item, Mapping) else ""
     for name in ("recommended_actions", "affected_components"):

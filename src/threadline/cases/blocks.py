@@ -3,7 +3,7 @@ occasion. Pure.
 """
 
 from threadline.cases.model import DAY, HOUR, MINUTE, NoticeKind, Reason, SlaEventKind, SlaTarget
-from threadline.cases.outcome import TurnPost
+from threadline.cases.outcome import StoredOutcome, TurnPost
 from threadline.forge.model import PullRequest
 from threadline.models.prices import cost_text
 from threadline.privacy.redaction import redact
@@ -98,9 +98,6 @@ def notice_text(kind: NoticeKind, bug_id: str, detail: str = "") -> str:
         NoticeKind.INTAKE: (
             f"Thank you, this is **{bug_id}**. I am investigating it and will answer in this "
             "thread. Write here if you have more to add. Write *never mind* to close the case."
-        ),
-        NoticeKind.FORWARDED: (
-            ":mag: I have passed your message to the investigation. I will answer in this thread."
         ),
         NoticeKind.QUESTION_UNANSWERED: (
             "I have no answer to my question yet, so I am continuing with what I know. "
@@ -224,7 +221,8 @@ def fix_proposed_text(bug_id: str) -> str:
 
 
 def _findings_head(found: TurnPost, title: str) -> formatting.Block:
-    facts = [f"Severity {found.case.severity}", f"confidence {found.outcome.confidence:.0%}"]
+    shown = _shown(found)
+    facts = [f"Severity {found.case.severity}", f"confidence {shown.confidence:.0%}"]
     if found.case.components:
         facts.append("components " + formatting.one_line(redact(", ".join(found.case.components))))
     facts.append(f"reported by {formatting.mention(found.case.reporter_id)}")
@@ -233,8 +231,13 @@ def _findings_head(found: TurnPost, title: str) -> formatting.Block:
     )
 
 
+def _shown(found: TurnPost) -> StoredOutcome:
+    """Return the findings, or the question to the reporter that Slack refused."""
+    return found.findings or found.outcome
+
+
 def _findings_text(found: TurnPost) -> str:
-    outcome = found.outcome
+    outcome = _shown(found)
     evidence = [
         f"- `{_code(item.file)}:{item.line}`: {' '.join(item.note.split())}"
         for item in outcome.evidence

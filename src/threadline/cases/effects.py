@@ -6,6 +6,7 @@ event shows which words are the author's own. All other decisions are made here,
 message is stored. The answers are columns, which the statements and database functions read.
 """
 
+import re
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -17,6 +18,8 @@ from threadline.threads.model import IncomingMessage, MessageKind, SenderType
 
 _WRITTEN = (MessageKind.REPORT, MessageKind.MESSAGE, MessageKind.CLOSE)
 _DECIDES_THE_END = (SenderType.REPORTER, SenderType.ADMIN)
+_GRATITUDE = re.compile(r"\b(?:thanks?|thx|ty|cheers|appreciated)\b", re.IGNORECASE)
+_TO_COLLEAGUE = re.compile(r"(?:hi|hey|hello|cc|@)?[\s,:]*<@[UW][A-Z0-9]+[^<>]*>", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -95,9 +98,8 @@ def as_answer(message: IncomingMessage) -> IncomingMessage:
 def effect_of(message: IncomingMessage, case: CaseFacts) -> Effect:
     """Return the effect of a message that `as_stored` returned."""
     answered = seconds(message.ts) <= case.closed_until
-    wants_turn = (
-        message.kind in _WRITTEN and not answered and not _leaves_closed(message, case.status)
-    )
+    leaves = _leaves_closed(message, case.status) or _needs_no_answer(message, case)
+    wants_turn = message.kind in _WRITTEN and not answered and not leaves
     decides = wants_turn and message.sender_type in _DECIDES_THE_END
     return Effect(
         spoken=is_spoken(message),
@@ -105,6 +107,26 @@ def effect_of(message: IncomingMessage, case: CaseFacts) -> Effect:
         closes=message.kind == MessageKind.CLOSE if decides else None,
         turn=0 if answered else None,
     )
+
+
+def _needs_no_answer(message: IncomingMessage, case: CaseFacts) -> bool:
+    """Return whether a message needs no turn of its own: thanks, an emoji, or words to a
+    colleague. The next turn reads it along with the others.
+
+    A nod such as "ok" may answer the agent, and counts. So does every word of a reporter whom the
+    bot has asked something.
+    """
+    if message.kind != MessageKind.MESSAGE or message.addressed:
+        return False
+    if message.files or message.forwarded:
+        return False
+    if case.has_asked and message.sender_type == SenderType.REPORTER:
+        return False
+    text = message.text
+    thanks = phrases.is_thanks(text) and _GRATITUDE.search(text) is not None
+    if thanks or phrases.is_small_talk(text) or phrases.is_wordless(text):
+        return True
+    return _TO_COLLEAGUE.match(text.lstrip()) is not None
 
 
 def _leaves_closed(message: IncomingMessage, status: CaseStatus) -> bool:

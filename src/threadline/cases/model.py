@@ -153,7 +153,6 @@ class SlaEventKind(StrEnum):
 
 class NoticeKind(StrEnum):
     INTAKE = "intake"
-    FORWARDED = "forwarded"
     QUESTION_UNANSWERED = "question_unanswered"
     REOPENED = "reopened"
     UNDELIVERABLE = "undeliverable"
@@ -238,7 +237,6 @@ class CaseSnapshot(CaseFields):
     """An unused message wants a turn; corrections, and thanks after the end, want none."""
     reporter_wrote: bool = False
     """An unused message or edit is by the reporter."""
-    developer_wrote: bool = False
     close_requested: bool = False
     """The last message of the reporter or the admin asks to close the case."""
     attachments_pending: bool = False

@@ -1,4 +1,9 @@
-"""The answer that ends a turn, written for two audiences, and its rules beyond the schema."""
+"""The answer that ends a turn, written for two audiences, and its rules beyond the schema.
+
+A case has one set of findings, which developers read in one place. A turn that learned something
+gives them whole; a turn that changed nothing leaves `summary` empty, and says what there is to say
+in `reply`.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -83,8 +88,16 @@ class Outcome(BaseModel, extra="forbid", frozen=True, defer_build=True):
     """
 
     action: Action
+    reply: Annotated[str, _at_most(3_000)] = Field(
+        description=(
+            "Your answer to the developers' latest messages, in two or three sentences. Empty "
+            "when no developer waits for an answer."
+        ),
+    )
     title: Annotated[str, _at_most(300)]
-    summary: Annotated[str, _at_most(12_000)]
+    summary: Annotated[str, _at_most(12_000)] = Field(
+        description="Empty when the findings are the same as before.",
+    )
     root_cause: Annotated[str, _at_most(6_000)]
     evidence: Annotated[list[Evidence], AfterValidator(_first_places)]
     severity: Severity
@@ -118,6 +131,7 @@ class StoredOutcome(BaseModel, frozen=True, defer_build=True):
     """
 
     title: str = ""
+    reply: str = ""
     summary: str = ""
     root_cause: str = ""
     evidence: Sequence[StoredEvidence] = ()
@@ -158,6 +172,10 @@ class TurnPost(AnsweredTurn):
     has written, with the names of their attachments; `used`: (channel, ts) of the messages that
     the turn has read and that still exist; `asked` and `read`: as in `Basis`, the `ts` of the
     messages that the turn answers, and of those read before it ended.
+
+    `has_findings`: the turn gives findings. `before`: the JSON of the earlier turn that gave them
+    last. `shown_in_turn`: the earlier turn under whose key they are in Slack; 0 if none is.
+    `is_newest`: no later turn gives findings.
     """
 
     case: CaseRecord
@@ -170,6 +188,26 @@ class TurnPost(AnsweredTurn):
     used: tuple[tuple[str, str], ...]
     asked: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
+    has_findings: bool = True
+    before: Mapping[str, Any] | None = None
+    shown_in_turn: int = 0
+    is_newest: bool = True
+
+    @property
+    def earlier(self) -> StoredOutcome | None:
+        """The findings before this turn; None if there were none."""
+        return None if self.before is None else StoredOutcome.model_validate(self.before)
+
+    @property
+    def findings(self) -> StoredOutcome | None:
+        """The case's findings since this turn; None while there are none. A turn that leaves them
+        as they were may still change the severity.
+        """
+        outcome = self.outcome
+        earlier = self.earlier
+        if self.has_findings or earlier is None:
+            return outcome if self.has_findings else None
+        return earlier.model_copy(update={"severity": outcome.severity or earlier.severity})
 
     def basis(self, kind: str) -> Basis:
         """Return the basis of one of the turn's posts."""
@@ -208,14 +246,16 @@ def parse_outcome(raw: Any) -> tuple[Outcome | None, list[str]]:
         ]
 
 
-def check_outcome(outcome: Outcome, *, may_ask: bool) -> list[str]:
+def check_outcome(outcome: Outcome, *, may_ask: bool, has_findings: bool = False) -> list[str]:
     """Return the rules that `outcome` breaks, each as a sentence that asks the model for a change.
 
     Args:
         outcome: The model's answer.
         may_ask: Whether the case's limits allow another question to the reporter.
+        has_findings: Whether an earlier turn gave findings, which may stay as they are.
     """
     violations: list[str] = []
+    may_keep_findings = has_findings and outcome.action is Action.POST_FINDINGS
     if not outcome.title.strip():
         violations.append("title is empty: name the bug in one line.")
     if outcome.action is Action.ASK_REPORTER:
@@ -224,7 +264,13 @@ def check_outcome(outcome: Outcome, *, may_ask: bool) -> list[str]:
         if not outcome.clarification_question.strip():
             violations.append("ask_reporter needs a clarification_question.")
     elif not outcome.summary.strip():
-        violations.append(f"{outcome.action.value} needs a summary.")
+        if not may_keep_findings:
+            violations.append(f"{outcome.action.value} needs a summary.")
+        elif outcome.root_cause.strip() or outcome.evidence or outcome.recommended_actions:
+            violations.append(
+                "summary is empty, although the other findings are not: give the findings whole, "
+                "or leave all of them empty if nothing has changed."
+            )
     return violations
 
 

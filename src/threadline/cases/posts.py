@@ -13,6 +13,7 @@ import structlog
 
 from threadline.cases import blocks
 from threadline.cases.contract import CasePostActivities, Escalation, Notice, SlaNotice, TurnRef
+from threadline.cases.findings import developer_reply, own_reply
 from threadline.cases.model import (
     CLOSING,
     DEFAULT_TARGETS,
@@ -49,13 +50,12 @@ ANSWER_GRACE = 900.0
 
 Slack may be away, while the case's workflow waits for it.
 """
-_USED = "white_check_mark"
-"""The reaction on each message that the agent has read."""
-_REPEATABLE = frozenset(
-    {NoticeKind.FORWARDED, NoticeKind.REOPENED, NoticeKind.QUESTION_UNANSWERED}
-)
+_ANSWERED = "speech_balloon"
+"""The reaction on each message that a turn has answered."""
+_RESOLVED = "white_check_mark"
+"""The reaction on the report of a resolved case."""
+_REPEATABLE = frozenset({NoticeKind.REOPENED, NoticeKind.QUESTION_UNANSWERED})
 """Notices that a restored case would post again."""
-_FOR_DEVELOPERS = frozenset({NoticeKind.FORWARDED, NoticeKind.FIX_REFUSED})
 
 _INTERNAL = "an internal error occurred; the worker's log has the details."
 _log = structlog.get_logger(__name__)
@@ -63,6 +63,10 @@ _log = structlog.get_logger(__name__)
 
 def _summary_key(bug_id: str) -> str:
     return f"{bug_id}:summary"
+
+
+def _findings_key(bug_id: str, turn: int) -> str:
+    return f"{bug_id}:turn:{turn}:findings"
 
 
 def _escalation_key(bug_id: str, number: int) -> str:
@@ -94,14 +98,6 @@ class CaseChannels:
 
 
 @dataclass(frozen=True)
-class AskedIn:
-    """A thread in which people on call wrote; `is_alone`: developers wrote in no other."""
-
-    thread: Thread
-    is_alone: bool
-
-
-@dataclass(frozen=True)
 class ClosingPost:
     """A post about a case's end, in one of its threads.
 
@@ -124,6 +120,8 @@ class LiveCasePostActivities(CasePostActivities):
 
     async def post_notice(self, notice: Notice) -> None:
         case = await self._case(notice.bug_id)
+        if notice.kind is NoticeKind.REOPENED:
+            self.outbox.remove_reactions(_RESOLVED, [(case.thread.channel, case.thread.ts)])
         # The log is the only trace when there is no summary thread, or it cannot be written to.
         if notice.detail:
             _log.warning(
@@ -131,13 +129,7 @@ class LiveCasePostActivities(CasePostActivities):
             )
             notice = replace(notice, detail=public_sentence(notice.detail, _INTERNAL))
         key = f"{notice.kind}:{notice.ordinal}"
-        if notice.kind is NoticeKind.FORWARDED and (
-            asked_in := await self._escalation_that_asked(case, notice.ordinal, unread=True)
-        ):
-            await self._notify(case, asked_in.thread, f"{key}:{asked_in.thread.channel}", notice)
-            if asked_in.is_alone:
-                return
-        if notice.kind in _FOR_DEVELOPERS and case.summary:
+        if notice.kind is NoticeKind.FIX_REFUSED and case.summary:
             await self._notify(case, case.summary, key, notice, notice.detail)
             return
         if notice.kind is NoticeKind.NOBODY_CALLED and case.summary:
@@ -178,10 +170,8 @@ class LiveCasePostActivities(CasePostActivities):
         if asked_in := await self._escalation_that_asked(told.case, turn.turn):
             notice = formatting.notice(blocks.reporter_asked_text(turn.bug_id, asked))
             beside = told.basis("asked")
-            await self._post_beside(
-                told.case, asked_in.thread, f"turn:{turn.turn}:asked", notice, beside
-            )
-        self.outbox.add_reactions(_USED, told.used)
+            await self._post_beside(told.case, asked_in, f"turn:{turn.turn}:asked", notice, beside)
+        self.outbox.add_reactions(_ANSWERED, told.used)
 
     async def create_summary_thread(self, bug_id: str) -> None:
         await self._open_summary(await self._case(bug_id))
@@ -194,17 +184,17 @@ class LiveCasePostActivities(CasePostActivities):
                 f"{turn.bug_id} has no thread in the summaries channel yet: its first "
                 "message could not be posted."
             )
-        outcome = told.outcome
-        rendered = blocks.findings_message(told)
-        words = (
-            f"{outcome.summary or outcome.clarification_question}\n{outcome.root_cause}".strip()
-        )
-        key = f"turn:{turn.turn}:findings"
-        basis = told.basis("findings")
-        await self._post(told.case, summary, key, rendered, basis, kind="findings", words=words)
+        shows_findings = told.has_findings or told.action is Action.ASK_REPORTER
+        if shows_findings:
+            await self._show_findings(told, summary)
+        key = f"turn:{turn.turn}:reply"
+        if words := developer_reply(told):
+            rendered = formatting.notice(words)
+            basis = told.basis("reply")
+            await self._post(told.case, summary, key, rendered, basis, kind="reply", words=words)
         if asked_in := await self._escalation_that_asked(told.case, turn.turn):
-            await self._post_beside(told.case, asked_in.thread, f"{key}:on-call", rendered, basis)
-        self.outbox.add_reactions(_USED, told.used)
+            await self._answer_on_call(told, asked_in, shows_findings=shows_findings)
+        self.outbox.add_reactions(_ANSWERED, told.used)
         text = told.reporter_text
         # An escalation and an end have posts of their own.
         if not text or told.action is not Action.POST_FINDINGS:
@@ -224,9 +214,41 @@ class LiveCasePostActivities(CasePostActivities):
                 "reporter_not_notified", case=turn.bug_id, turn=turn.turn, reason=str(error)
             )
 
-    async def _escalation_that_asked(
-        self, case: CaseRecord, turn: int, *, unread: bool = False
-    ) -> AskedIn | None:
+    async def _show_findings(self, told: TurnPost, summary: Thread) -> None:
+        """Post the case's findings, or replace the earlier ones in place.
+
+        A message that people have deleted cannot be replaced: then the findings are posted again.
+        The findings of an earlier turn do not replace those of a later one.
+        """
+        rendered = blocks.findings_message(told)
+        if told.shown_in_turn:
+            if not told.is_newest:
+                return
+            key = _findings_key(told.case.bug_id, told.shown_in_turn)
+            post = Post(key, summary.channel, summary.ts, rendered)
+            if await self.outbox.replace(post):
+                return
+        outcome = told.outcome
+        words = (
+            f"{outcome.summary or outcome.clarification_question}\n{outcome.root_cause}".strip()
+        )
+        key = f"turn:{told.turn}:findings"
+        basis = told.basis("findings")
+        await self._post(told.case, summary, key, rendered, basis, kind="findings", words=words)
+
+    async def _answer_on_call(self, told: TurnPost, at: Thread, *, shows_findings: bool) -> None:
+        """Answer people on call in their own thread, with the findings if they are new."""
+        key = f"turn:{told.turn}"
+        if shows_findings:
+            rendered = blocks.findings_message(told)
+            basis = told.basis("findings")
+            await self._post_beside(told.case, at, f"{key}:findings:on-call", rendered, basis)
+        if words := own_reply(told):
+            rendered = formatting.notice(words)
+            basis = told.basis("reply")
+            await self._post_beside(told.case, at, f"{key}:reply:on-call", rendered, basis)
+
+    async def _escalation_that_asked(self, case: CaseRecord, turn: int) -> Thread | None:
         """Return the escalation's thread with the messages of people on call that a turn answers.
 
         Returns None if they wrote nothing, or if they wrote in the summary thread.
@@ -235,7 +257,7 @@ class LiveCasePostActivities(CasePostActivities):
             return None
         async with self.database.begin() as tx:
             store = CaseStore(tx)
-            asked = await store.asked_by_developers(case.bug_id, turn, unread=unread)
+            asked = await store.asked_by_developers(case.bug_id, turn)
             threads = (
                 await store.escalation_threads(case.bug_id)
                 if self.channels.escalations in asked
@@ -245,7 +267,7 @@ class LiveCasePostActivities(CasePostActivities):
             return None
         at = asked[self.channels.escalations]
         before = [each for each in threads if seconds(each.ts) <= seconds(at)]
-        return AskedIn((before or threads)[-1], is_alone=len(asked) == 1)
+        return (before or threads)[-1]
 
     async def _post_beside(
         self, case: CaseRecord, at: Thread, key: str, rendered: tuple[Rendered, ...], basis: Basis
@@ -341,6 +363,8 @@ class LiveCasePostActivities(CasePostActivities):
     async def post_closing(self, bug_id: str) -> None:
         case = await self._case(bug_id)
         refusals = await self._tell_end(bug_id)
+        if case.close_reason:
+            self.outbox.add_reactions(_RESOLVED, [(case.thread.channel, case.thread.ts)])
         try:
             # The end drops the pending posts. A post that Slack has may have opened a thread of
             # the case.

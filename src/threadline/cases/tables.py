@@ -27,6 +27,14 @@ from threadline.db.columns import (
     required,
 )
 
+_HAS_FINDINGS = (
+    "((failure = ''::text) AND (COALESCE(action, 'ask_reporter'::text) <> 'ask_reporter'::text)"
+    " AND (COALESCE((result ->> 'summary'::text), ''::text) ~ '[^[:space:]]'::text))"
+)
+_HAS_REPLY = (
+    "((failure <> ''::text)"
+    " OR (COALESCE((result ->> 'reply'::text), ''::text) ~ '[^[:space:]]'::text))"
+)
 _WORKFLOW_ID = "((((('bug:'::text || team) || ':'::text) || channel) || ':'::text) || thread_ts)"
 _TITLE_VECTOR = (
     "(to_tsvector('english'::regconfig, title) || word_vector('english'::regconfig, title_words))"
@@ -141,6 +149,8 @@ agent_turns = Table(
     required("failure", TEXT),
     required("started_at", MOMENT),
     Column("finished_at", MOMENT),
+    Column("has_findings", Boolean, Computed(_HAS_FINDINGS, persisted=True), nullable=False),
+    Column("has_reply", Boolean, Computed(_HAS_REPLY, persisted=True), nullable=False),
 )
 
 sla_events = Table(

@@ -44,7 +44,6 @@ from threadline.cases.model import (
 )
 from threadline.cases.sla import signal_clock, start_clock
 from threadline.slack.model import CHANNEL_FAULT, seconds_of
-from threadline.threads.activity_options import COSMETIC
 from threadline.threads.calls import (
     BackgroundTasks,
     Interrupted,
@@ -300,14 +299,6 @@ class BugInvestigationWorkflow(ThreadHandler):
             reasons = {CaseStatus.NEW: Reason.REPORTED, CaseStatus.RESOLVED: Reason.REOPENED}
             await self._set_status(
                 CaseStatus.INVESTIGATING, reasons.get(before.status, Reason.NEW_MESSAGES)
-            )
-        if before.developer_wrote:
-            notice = contract.Notice(before.bug_id, NoticeKind.FORWARDED, before.turn + 1)
-            self.background.start(
-                CasePostActivities.post_notice,
-                notice,
-                summary="notify developers",
-                options=COSMETIC,
             )
         return asyncio.create_task(self._announce(before))
 

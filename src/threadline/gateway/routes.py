@@ -126,9 +126,12 @@ _Make = Callable[[SlackEvent, RoutingConfig], Route]
 
 
 def _of_case(target: RouteTarget, kind: MessageKind, sender_type: SenderType) -> _Make:
-    return lambda event, _: Route(
-        target, event.thread, events.incoming_message(event, kind, sender_type)
-    )
+    def make(event: SlackEvent, at: RoutingConfig) -> Route:
+        addressed = at.bot_user_id in event.calls
+        message = events.incoming_message(event, kind, sender_type, addressed=addressed)
+        return Route(target, event.thread, message)
+
+    return make
 
 
 def _reply(sender_type: SenderType) -> _Make:
@@ -136,15 +139,10 @@ def _reply(sender_type: SenderType) -> _Make:
     it.
     """
 
-    def make(event: SlackEvent, _: RoutingConfig) -> Route:
-        kind = (
-            MessageKind.CLOSE
-            if not event.correction and phrases.is_close(event.words)
-            else MessageKind.MESSAGE
-        )
-        return Route(
-            RouteTarget.CASE, event.thread, events.incoming_message(event, kind, sender_type)
-        )
+    def make(event: SlackEvent, at: RoutingConfig) -> Route:
+        closes = not event.correction and phrases.is_close(event.words)
+        kind = MessageKind.CLOSE if closes else MessageKind.MESSAGE
+        return _of_case(RouteTarget.CASE, kind, sender_type)(event, at)
 
     return make
 

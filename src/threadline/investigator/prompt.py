@@ -19,6 +19,10 @@ LONGEST_CUT = 4_000
 NO_QUESTION = "You may not ask the reporter in this turn."
 NO_ANSWER = "The reporter did not answer the last question in time."
 MAY_EDIT = "You may edit files in this turn: a developer asked for work in this batch."
+FINDINGS_KNOWN = (
+    "Developers have your findings. Answer what they wrote in `reply`, and give the findings "
+    "again only if something in them has changed."
+)
 _NEW_SESSION = (
     "Your memory of the earlier turns of this case is gone. Before anything else read the whole "
     "conversation, every"
@@ -58,6 +62,7 @@ def turn_prompt(
         "" if may_ask else NO_QUESTION,
         NO_ANSWER if unanswered else "",
         MAY_EDIT if claim.may_fix else "",
+        FINDINGS_KNOWN if claim.has_findings else "",
         _batch(claim.entries),
     ]
     return "\n\n".join(filter(None, sections))

@@ -223,7 +223,9 @@ async def _converse(
             raise_for_result(result, monitor)
         outcome, problems = parse_outcome(result.structured_output)
         if outcome is not None:
-            problems = check_outcome(outcome, may_ask=turn.may_ask)
+            problems = check_outcome(
+                outcome, may_ask=turn.may_ask, has_findings=turn.claim.has_findings
+            )
             leaks = check_reporter_text(outcome, known)
             if not problems and not (prompt and leaks):
                 return withhold_question(outcome) if leaks else outcome

@@ -43,6 +43,7 @@ class TurnClaim:
     `entries` are the batch: all messages that no settled turn has used. `cost_usd` is the cost of
     the case so far. `diffs` are the newest kept ones by repository, against `base`.
     `fix_requested_by` is the id of the developer's message in this batch that permits a fix.
+    `has_findings`: an earlier turn gave findings, which this one may leave as they are.
     """
 
     bug_id: str
@@ -58,6 +59,7 @@ class TurnClaim:
     base: Mapping[str, str]
     diffs: Mapping[str, str]
     fix_requested_by: str
+    has_findings: bool = False
 
     @property
     def may_fix(self) -> bool:
@@ -147,6 +149,7 @@ class AgentStore:
             base=answer["base"],
             diffs=answer["diffs"],
             fix_requested_by=answer["fix_requested_by"],
+            has_findings=answer["has_findings"],
         )
 
     async def renew(self, claim: TurnClaim, lease_s: float) -> None:

@@ -35,7 +35,7 @@ POST_EVENT = "threadline_post"
 _PAGE = 200
 _UNKNOWN_USER = frozenset({"user_not_found", "user_not_visible"})
 _MESSAGE_GONE = frozenset({"message_not_found", "thread_not_found"})
-_NOTHING_TO_DO = frozenset({"already_reacted", "message_not_found"})
+_NOTHING_TO_DO = frozenset({"already_reacted", "no_reaction", "message_not_found"})
 
 
 class _Client(AsyncWebClient):
@@ -192,6 +192,17 @@ class SlackClient:
         async with translated(f"channel {channel}"):
             try:
                 await self.client.reactions_add(channel=channel, timestamp=ts, name=name)
+            except SlackApiError as exc:
+                if error_name(exc) not in _NOTHING_TO_DO:
+                    raise
+
+    async def remove_reaction(self, channel: str, ts: str, name: str) -> None:
+        """Take our emoji off a message; succeeds also if it is not there, or the message was
+        deleted.
+        """
+        async with translated(f"channel {channel}"):
+            try:
+                await self.client.reactions_remove(channel=channel, timestamp=ts, name=name)
             except SlackApiError as exc:
                 if error_name(exc) not in _NOTHING_TO_DO:
                     raise

@@ -92,9 +92,6 @@ POST_UNTIL_MENDED = replace(POST, waits_until_mended=True)
 """For posts that nothing else waits for: retries a refused token or an archived channel without
 end.
 """
-COSMETIC = ActivityOptions(
-    start_to_close=20, retry=retry_policy(5, 20, attempts=2), schedule_to_close=60
-)
 SCAN = ActivityOptions(start_to_close=600, heartbeat=30, retry=retry_policy(1, 60))
 """For reading many pages at Slack's pace. Progress is stored, so a lost worker costs only the
 heartbeat timeout.

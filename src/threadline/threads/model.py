@@ -93,8 +93,7 @@ class IncomingMessage:
     - `correction_of`: the id of the message that an edit or a deletion corrects, or that has the
       thumb;
     - `version`: the `edited.ts` by which the newest edit wins;
-    - `addressed`: in a conversation, it mentions the bot, which an edit may add, or is a direct
-      message;
+    - `addressed`: it mentions the bot, which an edit may add, or is a direct message;
     - `root_author_id`: in a conversation, the author of the thread's root, unless that was an app
       or the event does not name it;
     - `forwarded`: the text that the author forwards or quotes, see `slack.text.MessageText`.

@@ -80,10 +80,14 @@ MAX_REACTION_TASKS = 20
 Slack.
 """
 
+_NOTHING_MORE = Rendered("(The message above is complete.)", ())
+"""Replaces a part that a shorter text no longer has."""
 _SCOPES = {True: "chat:write", False: "files:write"}
 """The scope that a message needs, and that of a file."""
 NO_OWNERS: Mapping[str, ThreadOwner] = MappingProxyType({})
 ClaimAnew = Callable[[], Awaitable[None]]
+Reaction = Callable[[str, str, str], Awaitable[None]]
+"""Adds or removes an emoji: of the channel, the message's `ts`, and the emoji's name."""
 
 _log = structlog.get_logger(__name__)
 
@@ -256,6 +260,38 @@ class Outbox:
             if not ts:
                 break
         return first
+
+    async def replace(self, post: Post) -> bool:
+        """Replace the messages of an earlier post in place, and send the parts that it did not
+        have. Idempotent.
+
+        Args:
+            post: under the key of the earlier post, with its new parts.
+
+        Returns:
+            Whether it was replaced; False if the post was never sent, or a message was deleted.
+
+        Raises:
+            Transient: try again, after `retry_after` if it is given.
+            Permanent: Slack refuses the message.
+        """
+        async with self._database.begin() as tx:
+            sent = await PostStore(tx).part_timestamps(post.key)
+        fewer = [_NOTHING_MORE] * (len(sent) - len(post.rendered))
+        for ts, rendered in zip(sent, [*post.rendered, *fewer], strict=False):
+            if not await self._replace_message(post.channel, ts, rendered):
+                return False
+        if sent:
+            await self.publish(post)
+        return bool(sent)
+
+    async def _replace_message(self, channel: str, ts: str, rendered: Rendered) -> bool:
+        """Replace one message. When Slack refuses its blocks, show their content as text alone."""
+        try:
+            return await self._slack.update(channel, ts, rendered.text, rendered.blocks)
+        except BlocksRefused:
+            _log.exception("blocks_refused", channel=channel, ts=ts)
+            return await self._slack.update(channel, ts, text_of_blocks(rendered), ())
 
     async def share(self, upload: FileUpload) -> str:
         """Show a file in its thread once.
@@ -488,26 +524,35 @@ class Outbox:
         emoji. Cosmetic: an emoji that Slack refuses twice is dropped, and the rest is lost when
         the process ends.
         """
+        self._start_reacting(self._slack.add_reaction, name, items)
+
+    def remove_reactions(self, name: str, items: Sequence[tuple[str, str]]) -> None:
+        """Take our emoji off messages, as `add_reactions` puts it on them."""
+        self._start_reacting(self._slack.remove_reaction, name, items)
+
+    def _start_reacting(
+        self, change: Reaction, name: str, items: Sequence[tuple[str, str]]
+    ) -> None:
         if items and len(self._reacting) < MAX_REACTION_TASKS:
-            task = asyncio.create_task(self._react(name, items))
+            task = asyncio.create_task(self._react(change, name, items))
             self._reacting.add(task)
             task.add_done_callback(self._reacting.discard)
 
-    async def _react(self, name: str, items: Sequence[tuple[str, str]]) -> None:
+    async def _react(self, change: Reaction, name: str, items: Sequence[tuple[str, str]]) -> None:
         again = True
         with suppress(TimeoutError):
             async with asyncio.timeout(REACTION_PATIENCE):
                 for channel, ts in items:
-                    while pause := await self._add_reaction(channel, ts, name):
+                    while pause := await self._change_reaction(change, channel, ts, name):
                         if not again:
                             return
                         again = False
                         await asyncio.sleep(pause)
 
-    async def _add_reaction(self, channel: str, ts: str, name: str) -> float:
-        """Add an emoji; returns the seconds to wait before a retry, 0 without one."""
+    async def _change_reaction(self, change: Reaction, channel: str, ts: str, name: str) -> float:
+        """Add or remove an emoji; returns the seconds to wait before a retry, 0 without one."""
         try:
-            await self._slack.add_reaction(channel, ts, name)
+            await change(channel, ts, name)
         except (Permanent, Transient) as error:
             _log.info("reaction_failed", name=name, reason=str(error))
             return (error.retry_after or REACTION_PAUSE) if isinstance(error, Transient) else 0.0

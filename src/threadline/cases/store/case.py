@@ -61,7 +61,6 @@ SELECT c.*,
                  AND t.kind = 'case:summary') AS has_summary_thread,
        coalesce(u.has_unread, false) AS has_unread,
        coalesce(u.reporter_wrote, false) AS reporter_wrote,
-       coalesce(u.developer_wrote, false) AS developer_wrote,
        c.status <> 'resolved' AND coalesce(u.closed_last, false) AS close_requested,
        EXISTS (SELECT FROM pull_requests p
                WHERE p.bug_id = c.bug_id AND p.state = 'open') AS pull_request_open,
@@ -80,7 +79,6 @@ SELECT c.*,
 FROM cases c CROSS JOIN LATERAL (
     SELECT bool_or(wants_turn) AS has_unread,
            bool_or(speaks AND sender_type = 'reporter') AS reporter_wrote,
-           bool_or(speaks AND sender_type = 'developer') AS developer_wrote,
            (array_agg(closes ORDER BY said_at DESC, seq DESC)
                FILTER (WHERE closes IS NOT NULL))[1] AS closed_last
     FROM (
@@ -181,7 +179,19 @@ SELECT c.*, t.action, t.result, t.failure, CASE WHEN t.cost_known THEN t.cost_us
                AND m.spoken) AS asked,
        ARRAY(SELECT m.slack_ts FROM bug_conversations m
              WHERE m.bug_id = c.bug_id AND m.sender_type <> 'bot' AND m.turn <= t.turn
-               AND m.spoken ORDER BY m.said_at DESC LIMIT :limit) AS read
+               AND m.spoken ORDER BY m.said_at DESC LIMIT :limit) AS read,
+       t.has_findings,
+       (SELECT e.result FROM agent_turns e
+        WHERE e.bug_id = c.bug_id AND e.turn < t.turn AND e.has_findings
+        ORDER BY e.turn DESC LIMIT 1) AS before,
+       coalesce((SELECT max(e.turn) FROM agent_turns e
+                 JOIN posts p ON p.ts IS NOT NULL
+                   AND p.key = e.bug_id || ':turn:' || e.turn || '\\:findings'
+                 WHERE e.bug_id = c.bug_id AND e.turn < t.turn AND e.has_findings), 0)
+           AS shown_in_turn,
+       NOT EXISTS (SELECT FROM agent_turns l
+                   WHERE l.bug_id = c.bug_id AND l.turn > t.turn AND l.turn <= c.turn
+                     AND l.has_findings) AS is_newest
 FROM case_records c JOIN agent_turns t ON t.bug_id = c.bug_id AND t.turn = :turn
 WHERE c.bug_id = :bug_id
 """)
@@ -192,9 +202,8 @@ WHERE c.bug_id = :bug_id AND p.kind = 'case:escalation' ORDER BY p.thread_ts
 _ASKED_BY_DEVELOPERS = text("""
 SELECT m.channel, max(m.slack_ts) AS ts FROM bug_conversations m
 WHERE m.bug_id = :bug_id AND m.sender_type = 'developer' AND m.spoken
-  AND m.redacted_at IS NULL AND (m.turn IS NOT NULL OR :unread)
-  AND coalesce(m.turn, :turn) <= :turn
-  AND coalesce(m.turn, :turn) > coalesce((
+  AND m.redacted_at IS NULL AND m.turn <= :turn
+  AND m.turn > coalesce((
       SELECT max(t.turn) FROM agent_turns t
       WHERE t.bug_id = :bug_id AND t.turn < :turn
         AND t.action IS NOT NULL AND t.action <> 'ask_reporter'), 0)
@@ -611,6 +620,10 @@ class CaseStore(Store):
             used=tuple((channel, ts) for channel, ts in row.used),
             asked=tuple(row.asked),
             read=tuple(row.read),
+            has_findings=row.has_findings,
+            before=row.before,
+            shown_in_turn=row.shown_in_turn,
+            is_newest=row.is_newest,
         )
 
     async def escalation_threads(self, bug_id: str) -> list[Thread]:
@@ -621,19 +634,12 @@ class CaseStore(Store):
         rows = await self._tx.execute(_ESCALATION_THREADS, {"bug_id": bug_id})
         return [Thread(row.team, row.channel, row.thread_ts) for row in rows]
 
-    async def asked_by_developers(
-        self, bug_id: str, turn: int, *, unread: bool = False
-    ) -> dict[str, str]:
+    async def asked_by_developers(self, bug_id: str, turn: int) -> dict[str, str]:
         """Return the channels in which developers wrote messages that a turn answers.
 
         Each has the `ts` of their last message.
-
-        Args:
-            bug_id: The case.
-            turn: The turn.
-            unread: Also count messages that no turn has taken yet.
         """
-        asked = {"bug_id": bug_id, "turn": turn, "unread": unread}
+        asked = {"bug_id": bug_id, "turn": turn}
         return {row.channel: row.ts for row in await self._tx.execute(_ASKED_BY_DEVELOPERS, asked)}
 
     async def basis(self, case: CaseRecord, kind: str) -> Basis:

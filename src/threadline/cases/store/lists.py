@@ -108,9 +108,11 @@ SELECT c.id, c.bug_id, t.turn,
 FROM cases c JOIN agent_turns t ON t.bug_id = c.bug_id AND t.turn <= c.turn AND t.status = 'done'
 WHERE t.finished_at < now() - make_interval(secs => :grace)
   AND t.finished_at > now() - interval '30 days'
-  AND (t.action <> 'ask_reporter' OR t.turn = c.turn AND c.status = 'awaiting_reporter')
+  AND (t.action = 'ask_reporter' AND t.turn = c.turn AND c.status = 'awaiting_reporter'
+       OR t.action <> 'ask_reporter' AND (t.has_findings OR t.has_reply))
   AND NOT EXISTS (SELECT FROM posts p WHERE p.ts IS NOT NULL AND p.key IN (
           c.bug_id || ':turn:' || t.turn || '\\:findings',
+          c.bug_id || ':turn:' || t.turn || '\\:reply',
           c.bug_id || ':turn:' || t.turn || '\\:question',
           c.bug_id || ':undeliverable:' || t.turn))
   AND NOT EXISTS (SELECT FROM case_transitions s

@@ -1,0 +1,129 @@
+"""Developers get one message with the findings, which is kept up to date, and a short reply to
+what they write.
+"""
+
+import pytest
+
+from tests.support.case_scene import CaseScene, StartCase, outcome
+from threadline.cases.model import Action
+from threadline_devstack.slack.identity import REPORTS, SUMMARIES
+
+pytestmark = pytest.mark.timeout(120)
+POST = Action.POST_FINDINGS
+
+
+def shown(scene: CaseScene) -> list[str]:
+    """Return the bot's messages in the summary thread, with its root."""
+    return scene.said(SUMMARIES)
+
+
+async def until_settled(scene: CaseScene, turns: int) -> None:
+    await scene.until_status(*["investigating", "pending_verification"] * turns)
+    await scene.until_quiet()
+
+
+async def test_turn_without_new_findings_posts_its_reply_alone(start_case: StartCase) -> None:
+    script = outcome(POST, "the tax is added twice"), outcome(POST, "", reply="Nothing new yet.")
+    async with start_case(*script) as scene:
+        await scene.report()
+        await until_settled(scene, 1)
+        before = shown(scene)
+        await scene.developer("status?")
+        await until_settled(scene, 2)
+        assert shown(scene)[: len(before)] == before
+        (reply,) = shown(scene)[len(before) :]
+        assert "Nothing new yet." in reply
+        assert "the tax is added twice" not in reply
+        assert "Nothing new yet." in await scene.texts()
+
+
+async def test_new_findings_replace_the_earlier_ones_and_a_note_names_the_changes(
+    start_case: StartCase,
+) -> None:
+    script = (
+        outcome(POST, "the tax is added twice", root_cause="cart.py adds it"),
+        outcome(POST, "the tax is rounded twice", root_cause="cart.py adds it", severity="S1"),
+    )
+    async with start_case(*script) as scene:
+        await scene.report()
+        await until_settled(scene, 1)
+        await scene.developer("look at the rounding")
+        await until_settled(scene, 2)
+        root, findings, note = shown(scene)
+        assert "the tax is rounded twice" in findings
+        assert "the tax is added twice" not in findings
+        assert "Severity S1" in findings
+        assert "the severity (S2, now S1) and the summary." in note
+        assert "root cause" not in note
+        assert root
+
+
+async def test_findings_that_people_have_deleted_are_posted_again(start_case: StartCase) -> None:
+    script = outcome(POST, "the tax is added twice"), outcome(POST, "it is the rounding")
+    async with start_case(*script) as scene:
+        await scene.report()
+        await until_settled(scene, 1)
+        messages = scene.slack.workspace.channel(SUMMARIES).messages
+        [ts] = [
+            ts for ts, each in messages.items() if "the tax is added twice" in str(each.blocks)
+        ]
+        scene.slack.workspace.delete(SUMMARIES, ts)
+        await scene.developer("look at the rounding")
+        await until_settled(scene, 2)
+        assert scene.times_said("it is the rounding", SUMMARIES) == 1
+
+
+async def test_findings_grow_and_shrink_in_their_place(start_case: StartCase) -> None:
+    script = (
+        outcome(POST, "short"),
+        outcome(POST, "long " * 3_000),
+        outcome(POST, "short again"),
+    )
+    async with start_case(*script) as scene:
+        await scene.report()
+        await until_settled(scene, 1)
+        await scene.developer("all of it, please")
+        await until_settled(scene, 2)
+        _, first, second, *_ = shown(scene)
+        assert "(1/" in first
+        assert "(2/" in second
+        await scene.developer("shorter, please")
+        await until_settled(scene, 3)
+        _, first, second, *_ = shown(scene)
+        assert "short again" in first
+        assert "long" not in second
+
+
+async def test_turn_that_has_nothing_to_say_posts_nothing(start_case: StartCase) -> None:
+    script = outcome(POST, "the tax is added twice"), outcome(POST, "", reply="")
+    async with start_case(*script) as scene:
+        await scene.report()
+        await until_settled(scene, 1)
+        before = scene.said(SUMMARIES) + scene.said(REPORTS)
+        await scene.developer("I think so, too")
+        await until_settled(scene, 2)
+        assert scene.said(SUMMARIES) + scene.said(REPORTS) == before
+
+
+async def test_same_findings_again_are_no_change(start_case: StartCase) -> None:
+    script = outcome(POST, "the tax is added twice"), outcome(POST, "the tax  is added twice ")
+    async with start_case(*script) as scene:
+        await scene.report()
+        await until_settled(scene, 1)
+        await scene.developer("are you sure?")
+        await until_settled(scene, 2)
+        assert scene.times_said("my findings are the same", SUMMARIES) == 1
+        assert len(shown(scene)) == 3
+
+
+async def test_thanks_and_words_to_a_colleague_start_no_turn(start_case: StartCase) -> None:
+    async with start_case(outcome(POST), outcome(POST, "", reply="Done.")) as scene:
+        await scene.report()
+        await until_settled(scene, 1)
+        for words in ("thanks!", "<@U77> lunch?", ":+1:"):
+            await scene.developer(words)
+        await scene.until_quiet()
+        assert len(scene.agent.requests) == 1
+        await scene.developer("please add a test")
+        await until_settled(scene, 2)
+        assert scene.agent.batches[1] == ["thanks!", "<@U77> lunch?", ":+1:", "please add a test"]
