@@ -2,19 +2,23 @@
 `threadline up`.
 """
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote
 
 import typer
 
-from threadline.errors import Transient
+from threadline.errors import Permanent, Transient
 from threadline_devstack.state_folder import StateFolder
 
 if TYPE_CHECKING:
     from threadline.db.engine import Database, Transaction
+    from threadline.slack.client import BotIdentity
 
 Team = Annotated[str, typer.Option(help="Id of the workspace. Without it, the bot token's.")]
 
@@ -26,6 +30,8 @@ _PLACES = frozenset(
     }
 )
 """Variables that name a system's address, or log in there."""
+_SLACK_PATIENCE = 3.0
+"""Seconds in which Slack must name the workspace's address, or a command goes on without it."""
 
 
 def stack_home() -> StateFolder:
@@ -112,13 +118,52 @@ def temporal_namespace() -> str:
     return ClientConfig.load_client_connect_config().get("namespace") or "default"
 
 
+def workflow_url(workflow_id: str) -> str:
+    """Return the address of a workflow in Temporal's UI."""
+    from threadline.settings import TemporalUiSettings
+
+    ui = TemporalUiSettings.load().temporal_ui.rstrip("/")
+    namespace = quote(temporal_namespace())
+    return f"{ui}/namespaces/{namespace}/workflows/{quote(workflow_id, safe=':')}"
+
+
 async def find_team(team: str) -> str:
     """Return `team`, or, if that is empty, the workspace's id of the bot token in Slack."""
-    if team:
-        return team
+    return team or (await _identify()).team_id
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A workspace's address for permalinks, such as `https://example.slack.com/`; where it is
+    empty, `unknown` is the reason.
+    """
+
+    address: str = ""
+    unknown: str = ""
+
+
+async def find_workspace(team: str) -> Workspace:
+    """Ask Slack for the address of a workspace. A command shows its result without an answer,
+    too: it is given up soon, and never fails.
+    """
+    if not os.environ.get("SLACK_BOT_TOKEN"):
+        return Workspace(unknown="SLACK_BOT_TOKEN is not set")
+    try:
+        async with asyncio.timeout(_SLACK_PATIENCE):
+            identity = await _identify()
+    except TimeoutError:
+        return Workspace(unknown=f"Slack did not answer within {_SLACK_PATIENCE:g} s")
+    except (Permanent, Transient) as error:
+        return Workspace(unknown=str(error))
+    if identity.team_id != team:
+        return Workspace(unknown=f"the bot token belongs to another workspace than {team}")
+    return Workspace(identity.url, "" if identity.url else "Slack did not name it")
+
+
+async def _identify() -> "BotIdentity":
     from threadline.settings import SlackSettings
     from threadline.slack.client import identify, open_web_client
 
     settings = SlackSettings.load()
     async with open_web_client(settings.bot_token.get_secret_value(), settings.api_url) as web:
-        return (await identify(web)).team_id
+        return await identify(web)

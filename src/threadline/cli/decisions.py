@@ -4,11 +4,9 @@ import textwrap
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from threadline.cli import output
 from threadline.cli.connections import transaction, use_running_stack
@@ -16,7 +14,13 @@ from threadline.cli.process import run_async
 from threadline.errors import Permanent
 
 if TYPE_CHECKING:
-    from threadline.decisions.reports import Calibration, DecisionStats, JudgedDecision
+    from threadline.decisions.reports import (
+        Calibration,
+        DecisionStats,
+        JudgedDecision,
+        Report,
+        ThresholdProposal,
+    )
 
 app = typer.Typer(
     help="Report on the decision engine, and propose thresholds.",
@@ -37,7 +41,7 @@ _LISTED = 20
 _BAR = 20
 _COLUMNS = (
     "",
-    "decisions",
+    "made",
     "went on",
     "asked",
     "escalated",
@@ -60,6 +64,7 @@ async def report(
         typer.Option(metavar="FILE.png", help="Also draw the calibration. Needs the extra plot."),
     ] = None,
     team: Team = "",
+    as_json: output.Json = False,
 ) -> None:
     """Report how often each type was decided, its calibration, wrong escalations, and the
     variants.
@@ -67,6 +72,69 @@ async def report(
     from threadline.decisions import reports
 
     found = reports.report(await _outcomes(since, team))
+    calibration = found.total.calibration if found else None
+    if plot and calibration:
+        draw_calibration(calibration, plot)
+    drawn = plot if calibration else None
+    output.show(
+        _report_document(found, drawn), lambda: _print_report(found, plot), as_json=as_json
+    )
+
+
+def _report_document(found: "Report | None", drawn: Path | None) -> dict[str, Any]:
+    """Return the report as JSON has it; `total` is None without any decision."""
+    if found is None:
+        return {
+            "total": None,
+            "types": [],
+            "variants": [],
+            "not_needed": [],
+            "missed": [],
+            "plot": None,
+        }
+    return {
+        "total": _stats_document(found.total),
+        "types": [{"type": type_, **_stats_document(stats)} for type_, stats in found.types],
+        "variants": [
+            {"variant": name, "prompt_version": version, **_stats_document(stats)}
+            for name, version, stats in found.variants
+        ],
+        "not_needed": [_decision_document(each) for each in found.not_needed],
+        "missed": [_decision_document(each) for each in found.missed],
+        "plot": drawn,
+    }
+
+
+def _stats_document(stats: "DecisionStats") -> dict[str, Any]:
+    return {
+        "decisions": stats.decisions,
+        "next_steps": stats.next_steps,
+        "thumbs_up": stats.thumbs_up,
+        "thumbs_down": stats.thumbs_down,
+        "labelled": stats.labelled,
+        "share_right": stats.share_right,
+        "cost_usd": stats.cost_usd,
+        "calibration": stats.calibration,
+    }
+
+
+def _decision_document(each: "JudgedDecision") -> dict[str, Any]:
+    judgement = each.judgement
+    return {
+        "decision": each.key,
+        "team": each.thread.team,
+        "channel": each.thread.channel,
+        "thread_ts": each.thread.ts,
+        "turn": each.turn,
+        "type": each.made.decision.type,
+        "confidence": judgement.confidence if judgement else None,
+        "reason": judgement.reason if judgement else None,
+        "reasoning": each.made.decision.reasoning,
+        "decided_at": each.decided_at,
+    }
+
+
+def _print_report(found: "Report | None", plot: Path | None) -> None:
     if found is None:
         output.print_line(_NOTHING)
         return
@@ -89,11 +157,10 @@ async def report(
             for name, version, tally in found.variants
         ]
         _tallies("Variants", variants)
-    if plot and found.total.calibration is None:
-        output.print_line("There is no plot, because there is no calibration yet.")
-    elif plot and found.total.calibration:
-        draw_calibration(found.total.calibration, plot)
+    if plot and found.total.calibration:
         output.progress(f"{plot} shows the calibration.")
+    elif plot:
+        output.print_line("There is no plot, because there is no calibration yet.")
 
 
 @app.command()
@@ -102,6 +169,7 @@ async def tune(
     since: Days = 90,
     variant: Annotated[str, typer.Option(help="Use only the decisions of this variant.")] = "",
     team: Team = "",
+    as_json: output.Json = False,
 ) -> None:
     """Propose thresholds from people's feedback, and show how many decisions would change. The
     settings stay as they are.
@@ -111,22 +179,57 @@ async def tune(
     outcomes = [
         each for each in await _outcomes(since, team) if variant in ("", each.made.variant)
     ]
-    if not outcomes:
-        output.print_line(
-            f"There are no decisions of the variant {variant}." if variant else _NOTHING
-        )
-        return
     examples = len(reports.training_examples(outcomes))
-    counted = f"Judged decisions by confidence: {examples}"
-    found = reports.propose_thresholds(outcomes, outcomes[-1].made.thresholds)
-    if found is None:
-        missing = reports.MIN_EXAMPLES - examples
-        output.print_line(f"{counted}; {missing} more are needed before thresholds are proposed.")
-        return
+    found = None
+    if outcomes:
+        found = reports.propose_thresholds(outcomes, outcomes[-1].made.thresholds)
+    document = {
+        "decisions": len(outcomes),
+        "judged_by_confidence": examples,
+        "needed": reports.MIN_EXAMPLES,
+        "proposal": _proposal_document(found) if found else None,
+    }
+    nothing = f"There are no decisions of the variant {variant}." if variant else _NOTHING
+
+    def print_text() -> None:
+        if found:
+            _print_proposal(found)
+        elif outcomes:
+            output.print_line(
+                f"{_counted(examples)}; {reports.MIN_EXAMPLES - examples} more are needed before "
+                "thresholds are proposed."
+            )
+        else:
+            output.print_line(nothing)
+
+    output.show(document, print_text, as_json=as_json)
+
+
+def _proposal_document(found: "ThresholdProposal") -> dict[str, Any]:
+    now = found.current
+    then = found.proposed
+    return {
+        "current": {"high": now.high, "low": now.low, "cost": found.current_cost},
+        "proposed": {"high": then.high, "low": then.low, "cost": found.proposed_cost},
+        "judged": found.judged,
+        "changed": found.changed,
+        "changes": [
+            {"from": before, "to": after, "decisions": count}
+            for before, after, count in found.changes
+        ],
+    }
+
+
+def _counted(examples: int) -> str:
+    return f"Judged decisions by confidence: {examples}"
+
+
+def _print_proposal(found: "ThresholdProposal") -> None:
     now = found.current
     then = found.proposed
     output.print_line(
-        f"{counted}. Now: high {now.high:g}, low {now.low:g} (cost {found.current_cost:.3f})."
+        f"{_counted(found.examples)}. Now: high {now.high:g}, low {now.low:g} "
+        f"(cost {found.current_cost:.3f})."
     )
     if then == now:
         output.print_line("No other thresholds have a lower cost.")
@@ -154,7 +257,7 @@ async def _outcomes(days: float, team: str) -> "list[JudgedDecision]":
 def _tallies(title: str, rows: "Sequence[tuple[str, DecisionStats]]") -> None:
     from threadline.decisions.model import NextStep
 
-    table = Table(*_COLUMNS, title=title, title_justify="left")
+    cells = []
     for name, tally in rows:
         steps = tally.next_steps
         scores = tally.calibration
@@ -166,25 +269,24 @@ def _tallies(title: str, rows: "Sequence[tuple[str, DecisionStats]]") -> None:
         )
         errors = (f"{scores.brier:.3f}", f"{scores.ece:.3f}") if scores else ("–", "–")
         shown = map(str, (*counts, tally.thumbs_up, tally.thumbs_down))
-        table.add_row(escape(name), *shown, right, *errors, output.cost_text(tally.cost_usd))
-    output.console.print(table)
+        cells.append((name, *shown, right, *errors, output.cost_text(tally.cost_usd)))
+    output.print_title(title)
+    output.print_table(_COLUMNS, cells, fixed=_COLUMNS[1:])
 
 
 def _reliability(calibration: "Calibration") -> None:
-    table = Table(
-        "confidence", "judged", "mean", "right", "", title="Reliability", title_justify="left"
-    )
+    cells = []
     for each in calibration.bins:
         filled = round(each.right * _BAR)
         figures = (str(each.count), f"{each.confidence:.2f}", f"{each.right:.2f}")
-        table.add_row(
-            f"{each.low:.1f} – {each.high:.1f}", *figures, "█" * filled + "·" * (_BAR - filled)
-        )
-    table.caption = (
+        bar = "█" * filled + "·" * (_BAR - filled)
+        cells.append((f"{each.low:.1f} – {each.high:.1f}", *figures, bar))
+    output.print_title("Reliability")
+    output.print_table(("confidence", "judged", "mean", "right", ""), cells)
+    output.print_line(
         f"{calibration.count} judged, Brier {calibration.brier:.3f}, ECE {calibration.ece:.3f}; "
         "0 is best"
     )
-    output.console.print(table)
 
 
 def _listed(title: str, outcomes: "Sequence[JudgedDecision]") -> None:

@@ -3,14 +3,13 @@
 import json
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from threadline.cli import output
 from threadline.cli.connections import open_database, temporal_namespace, use_running_stack
@@ -18,7 +17,8 @@ from threadline.cli.process import run_async
 
 if TYPE_CHECKING:
     from threadline.conversations.model.turn_route import TurnRoute
-    from threadline.conversations.store.explain import Explanation, Stored
+    from threadline.conversations.store.explain import CaseMessage, Explanation, Stored
+    from threadline.db.engine import Database
 
 LONGEST = 300
 """Characters of a text in the terminal; `--json` prints all of it."""
@@ -44,7 +44,7 @@ async def explain(
             help="Permalink or CHANNEL/TS of an answer, or of the message that it answers."
         ),
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: output.Json = False,
 ) -> None:
     """Show how an answer came about: the turn's route, context, tool calls, protocol, cost and
     workflow.
@@ -59,17 +59,27 @@ async def explain(
         found = await explaining.explain_turn(
             database, message, ui=ui, namespace=temporal_namespace()
         )
-    if as_json:
-        from pydantic import TypeAdapter
+        if isinstance(found, explaining.CaseMessage):
+            _show_case(found, as_json=as_json)
+            return
+        named = await _with_names(database, found)
+    output.show(named, lambda: _tell(named), as_json=as_json)
 
-        plain = TypeAdapter(type(found)).dump_python(found, mode="json")
-        typer.echo(json.dumps(plain, ensure_ascii=False, indent=2))
-    elif isinstance(found, explaining.CaseMessage):
-        output.print_line(
-            f"This message belongs to the case {found.case}: `{found.command}` shows it."
-        )
-    else:
-        _tell(found)
+
+def _show_case(found: "CaseMessage", *, as_json: bool) -> None:
+    sentence = f"This message belongs to the case {found.case}: `{found.command}` shows it."
+    output.show(found, lambda: output.print_line(sentence), as_json=as_json)
+
+
+async def _with_names(database: "Database", told: "Explanation") -> "Explanation":
+    """Add the stored name of its author to each message."""
+    from threadline.slack.store import UserStore
+
+    async with database.begin() as tx:
+        authors = {each["user_id"] for each in told.said}
+        names = await UserStore(tx).names(told.thread.team, authors)
+    said = [{**each, "name": names.get(each["user_id"], "")} for each in told.said]
+    return replace(told, said=said)
 
 
 def _tell(told: "Explanation") -> None:
@@ -78,7 +88,8 @@ def _tell(told: "Explanation") -> None:
         output.console.print(f"{label + ':':<16}{escape(value)}", soft_wrap=True)
     for each in told.said:
         words = "(deleted by its author)" if each["deleted"] else _short(each["text"])
-        output.print_line(f"  {each['user_id']} at {each['ts']}: {words}")
+        author = output.person_text(each["user_id"], {each["user_id"]: each["name"]})
+        output.print_line(f"  {author} at {each['ts']}: {words}")
     layers = sorted(
         {name for each in told.layers for name in each}, key=lambda name: (name != "layer", name)
     )
@@ -130,8 +141,7 @@ def _facts(told: "Explanation") -> Iterator[tuple[str, str]]:
     yield "in Temporal", told.workflow_url
     yield "correlation id", told.correlation_id
     user_id = told.asker["user_id"]
-    name = told.asker["name"]
-    yield "asked by", f"{name} ({user_id})" if name else user_id or "nobody"
+    yield "asked by", output.person_text(user_id, {user_id: told.asker["name"]}) or "nobody"
     if told.route:
         yield from _way(told.route)
     else:
@@ -185,10 +195,8 @@ def _table(title: str, columns: Mapping[str, str], rows: "Sequence[Stored]") -> 
     """Print columns (head to field name) of stored rows. Print nothing without rows."""
     if rows:
         _head(title)
-        table = Table(*map(escape, columns), box=None, pad_edge=False)
-        for each in rows:
-            table.add_row(*(escape(_short(each.get(name, ""))) for name in columns.values()))
-        output.console.print(table)
+        cells = [[_plain(each.get(name, "")) for name in columns.values()] for each in rows]
+        output.print_table(list(columns), cells, longest=LONGEST)
 
 
 def _end(told: "Explanation") -> None:
@@ -215,9 +223,12 @@ def _end(told: "Explanation") -> None:
 
 def _head(title: str) -> None:
     if title:
-        output.console.print(f"\n[bold]{escape(title)}[/bold]")
+        output.print_title(title)
 
 
 def _short(value: Any) -> str:
-    words = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return textwrap.shorten(words, LONGEST, placeholder=" …")
+    return textwrap.shorten(_plain(value), LONGEST, placeholder=" …")
+
+
+def _plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,5 +1,6 @@
 """`threadline knowledge`: manage the documents that questions are answered from."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections import Counter
 
     from threadline.knowledge.ingest import IngestReport
+    from threadline.knowledge.model import Document
 
 app = typer.Typer(
     help="Manage the documents that the bot answers questions from.",
@@ -121,12 +123,31 @@ def _print_skipped(skipped: "Counter[str]") -> None:
 
 @app.command("list")
 @run_async
-async def list_documents(team: Team = "") -> None:
+async def list_documents(team: Team = "", as_json: output.Json = False) -> None:
     """List the documents, by their source."""
     from threadline.knowledge.store import KnowledgeStore
 
     async with team_transaction(team) as (tx, team_id):
         found = await KnowledgeStore(tx).documents(team_id)
+    document = {
+        "documents": [
+            {
+                "source": each.source,
+                "title": each.title,
+                "type": each.terms.type,
+                "authority": each.terms.authority,
+                "effective": each.terms.effective,
+                "expires": each.terms.expires,
+                "language": each.language,
+                "characters": len(each.body),
+            }
+            for each in found
+        ]
+    }
+    output.show(document, lambda: _print_documents(found), as_json=as_json)
+
+
+def _print_documents(found: "Sequence[Document]") -> None:
     for document in found:
         terms = document.terms
         days = [

@@ -4,7 +4,7 @@ import gc
 import os
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -23,11 +23,32 @@ from threadline.cli.process import GC_THRESHOLDS
 from threadline.errors import Permanent, Transient
 
 app = typer.Typer(
-    help="Durable agents for Slack threads. Each thread is one Temporal workflow.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
+
+
+def print_version(asked: bool) -> None:
+    """Print the version of the installed package, and end."""
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"threadline {version('threadline')}")
+        raise typer.Exit
+
+
+@app.callback()
+def threadline(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Durable agents for Slack threads. Each thread is one Temporal workflow."""
+
+
 app.command()(devstack.up)
 app.command()(devstack.demo)
 app.command()(run.gateway)

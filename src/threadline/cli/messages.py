@@ -2,12 +2,11 @@
 was seen.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
 from threadline.cli import output
 from threadline.cli.connections import Team, team_transaction, use_running_stack
@@ -16,6 +15,7 @@ from threadline.errors import Permanent
 
 if TYPE_CHECKING:
     from threadline.db.engine import Transaction
+    from threadline.threads.absence_store import AbsentMessage
     from threadline.threads.removed_store import RemovedMessage
 
 app = typer.Typer(
@@ -31,7 +31,7 @@ _MAX_DOUBTED = 100
 
 @app.command(name="list")
 @run_async
-async def list_messages(team: Team = "") -> None:
+async def list_messages(team: Team = "", as_json: output.Json = False) -> None:
     """List removed messages that can be restored, and kept messages that Slack does not show.
 
     Their texts are not shown. Messages whose deletion was seen are gone for good.
@@ -43,20 +43,60 @@ async def list_messages(team: Team = "") -> None:
         removed = await RemovedStore(tx).listed(found_team, _MAX_LISTED)
         doubted = await AbsenceStore(tx, found_team).doubted(_MAX_DOUBTED)
         count = await AbsenceStore(tx, found_team).count_doubted()
+    document = {
+        "removed": [
+            {
+                "message_id": each.message_id,
+                "case": each.bug_id,
+                "conversation_id": each.conversation_id or None,
+                "removed_at": _moment(each.removed_at),
+            }
+            for each in removed
+        ],
+        "kept": [
+            {
+                "message_id": each.message_id,
+                "channel": each.channel,
+                "thread_ts": each.thread_ts,
+                "passes": each.looks,
+            }
+            for each in doubted
+        ],
+        "kept_in_all": count,
+    }
+    output.show(document, lambda: _print_lists(removed, doubted, count), as_json=as_json)
+
+
+def _print_lists(
+    removed: "Sequence[RemovedMessage]", doubted: "Sequence[AbsentMessage]", count: int
+) -> None:
     if removed:
-        _print_removed(removed)
+        output.print_title("Removed, and can be restored")
+        heads = ("message", "of", "removed at (UTC)")
+        rows = [
+            (
+                each.message_id,
+                each.bug_id or f"conversation {each.conversation_id}",
+                f"{_moment(each.removed_at):%Y-%m-%d %H:%M}",
+            )
+            for each in removed
+        ]
+        output.print_table(heads, rows)
         output.print_line("`threadline messages restore ID …` brings them back.")
     else:
         output.print_line("There is nothing to restore.")
     if doubted:
-        table = Table(title="Kept, although Slack does not show them", title_justify="left")
-        for name in ("message", "channel", "thread", "passes"):
-            table.add_column(name)
-        for each in doubted:
-            table.add_row(escape(each.message_id), each.channel, each.thread_ts, str(each.looks))
-        output.console.print(table)
+        output.print_title("Kept, although Slack does not show them")
+        kept = [
+            (each.message_id, each.channel, each.thread_ts, str(each.looks)) for each in doubted
+        ]
+        output.print_table(("message", "channel", "thread", "passes"), kept)
         if count > len(doubted):
             output.print_line(f"{count - len(doubted)} more are not shown.")
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)
 
 
 @app.command()
@@ -106,14 +146,3 @@ async def _restore(tx: "Transaction", team: str, message: "RemovedMessage") -> N
     else:
         await MessageStore(tx).restore(message.conversation_id, message.message_id)
     await AbsenceStore(tx, team).set_verdict([message.message_id], RESTORED)
-
-
-def _print_removed(removed: "list[RemovedMessage]") -> None:
-    table = Table(title="Removed, and can be restored", title_justify="left")
-    for name in ("message", "of", "removed at (UTC)"):
-        table.add_column(name)
-    for each in removed:
-        owner = each.bug_id or f"conversation {each.conversation_id}"
-        when = datetime.fromtimestamp(each.removed_at, UTC).strftime("%Y-%m-%d %H:%M")
-        table.add_row(escape(each.message_id), owner, when)
-    output.console.print(table)

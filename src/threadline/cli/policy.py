@@ -1,7 +1,8 @@
 """`threadline tools`: show what tools may do, and for whom."""
 
+from collections.abc import Sequence
+
 import typer
-from rich.table import Column, Table
 
 from threadline.cli import output
 
@@ -14,18 +15,27 @@ def tools() -> None:
 
 
 @app.command("policy")
-def show_policy() -> None:
+def show_policy(as_json: output.Json = False) -> None:
     """Show which calls are made, proposed or refused, and who may make them."""
     from threadline.settings import AccessSettings
     from threadline.tools import policy_table
     from threadline.wiring.toolsets import TOOLS, load_access
 
     rules, roles = load_access(AccessSettings.load())
-    first, *others = policy_table.COLUMNS
-    table = Table(Column(first, no_wrap=True), *others)
-    for row in policy_table.policy_rows(TOOLS, rules, roles):
-        table.add_row(*row)
-    output.console.print(table)
+    rows = policy_table.policy_rows(TOOLS, rules, roles)
+    sentences = [policy_table.rule_sentence(rule) for rule in rules.rules]
+    fields = [head.replace(" ", "_") for head in policy_table.COLUMNS]
+    document = {
+        "tools": [dict(zip(fields, row, strict=True)) for row in rows],
+        "rules": sentences,
+    }
+    output.show(document, lambda: _print_policy(rows, sentences), as_json=as_json)
+
+
+def _print_policy(rows: Sequence[Sequence[str]], sentences: Sequence[str]) -> None:
+    from threadline.tools import policy_table
+
+    output.print_table(policy_table.COLUMNS, rows, fixed=policy_table.COLUMNS[:1])
     output.print_line("The first rule that applies decides:")
-    for number, rule in enumerate(rules.rules, 1):
-        output.print_line(f"{number}. {policy_table.rule_sentence(rule)}")
+    for number, sentence in enumerate(sentences, 1):
+        output.print_line(f"{number}. {sentence}")

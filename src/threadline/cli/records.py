@@ -1,10 +1,11 @@
 """`threadline records`: manage projects, bookable resources, RFPs and team members."""
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from uuid import uuid4
 
 import typer
@@ -15,6 +16,7 @@ from threadline.cli.process import run_async
 from threadline.errors import Permanent
 
 if TYPE_CHECKING:
+    from threadline.appointments.model import Resource
     from threadline.cli.record_file import ListedProject
     from threadline.db.engine import Transaction
     from threadline.rfps.model import Rfp, RfpFacts, RfpUsage, TeamMember
@@ -164,7 +166,7 @@ async def _create_unless_there(
 
 @app.command("list")
 @run_async
-async def list_records(team: Team = "") -> None:
+async def list_records(team: Team = "", as_json: output.Json = False) -> None:
     """List projects (with locks), bookable resources, RFPs by due date, and team members."""
     from threadline.appointments.store import AppointmentStore
     from threadline.estimates.store import EstimateStore
@@ -172,19 +174,27 @@ async def list_records(team: Team = "") -> None:
 
     async with team_transaction(team) as (tx, team_id):
         projects = await EstimateStore(tx).projects(team_id)
-        lines = [
+        resources = await AppointmentStore(tx).resources(team_id)
+        rfps = await RfpStore(tx).listed(team_id, limit=_MAX_LISTED)
+        members = await TeamMemberStore(tx).listed(team_id, limit=_MAX_LISTED)
+    document = {
+        "projects": projects,
+        "resources": resources,
+        "rfps": [_rfp_document(each) for each in rfps],
+        "members": members,
+    }
+    lines = [
+        *(
             f"{each.project_id}: {each.name}, {each.currency}{', locked' * each.locked}"
             for each in projects
-        ]
-        for each in await AppointmentStore(tx).resources(team_id):
-            days = ", ".join(_DAYS[day - 1] for day in each.weekdays)
-            lines.append(
-                f"{each.name}: {each.opens:%H:%M} to {each.closes:%H:%M} {each.time_zone}, {days}"
-            )
-        lines += map(_rfp_line, await RfpStore(tx).listed(team_id, limit=_MAX_LISTED))
-        lines += map(_member_line, await TeamMemberStore(tx).listed(team_id, limit=_MAX_LISTED))
+        ),
+        *map(_resource_line, resources),
+        *map(_rfp_line, rfps),
+        *map(_member_line, members),
+    ]
     nothing = "There are no records yet: `threadline records load FILE` creates those of a file."
-    output.print_line("\n".join(lines) or nothing)
+    text = "\n".join(lines) or nothing
+    output.show(document, lambda: output.print_line(text), as_json=as_json)
 
 
 @app.command()
@@ -228,6 +238,7 @@ async def delete(
     ],
     yes: Yes = False,
     team: Team = "",
+    as_json: output.Json = False,
 ) -> None:
     """Delete an RFP for good: its state and its file's text. Its journal and its events stay."""
     from threadline.operator.store import MemoryStore
@@ -242,17 +253,30 @@ async def delete(
         except RfpNotFound as missing:
             if not missing.deleted:
                 raise
-            output.print_line(f"{missing.sought} was already deleted.")
+            sentence = f"{missing.sought} was already deleted."
+            document = {"rfp_id": missing.sought, "deleted": True}
+            output.show(document, lambda: output.print_line(sentence), as_json=as_json)
             return
         rfp_id = usage.rfp.rfp_id
-        lines = [*_usage_lines(usage, await memories.count_of_rfp(team_id, rfp_id))]
-        lines += [line async for line in _reference_lines(tx, team_id, rfp_id)]
+        count = await memories.count_of_rfp(team_id, rfp_id)
+        references = await _references(tx, team_id, rfp_id)
         if yes:
             await store.delete(team_id, rfp_id)
             await memories.forget_rfp(team_id, rfp_id)
-    output.print_line(
-        "\n".join([*lines, f"{rfp_id} is deleted." if yes else _hint("delete", rfp_id)])
-    )
+    document = {
+        "rfp_id": rfp_id,
+        "deleted": yes,
+        "rfp": _rfp_document(usage.rfp),
+        "state_version": usage.version,
+        "file_characters": usage.characters,
+        "memories": count,
+        "journal_entries": usage.entries,
+        "events": usage.events,
+        **vars(references),
+    }
+    end = f"{rfp_id} is deleted." if yes else _hint("delete", rfp_id)
+    text = "\n".join([*_usage_lines(usage, count), *_reference_lines(references), end])
+    output.show(document, lambda: output.print_line(text), as_json=as_json)
 
 
 @app.command("forget-person")
@@ -263,6 +287,7 @@ async def forget_person(
     ],
     yes: Yes = False,
     team: Team = "",
+    as_json: output.Json = False,
 ) -> None:
     """Delete a team member, with biography, skills and hours."""
     from threadline.rfps.store import TeamMemberStore
@@ -274,7 +299,9 @@ async def forget_person(
             await store.forget(team_id, found.user_id)
     forgotten = f"{found.name} ({found.user_id}) is no longer a team member."
     told = [*_person_lines(found), forgotten if yes else _hint("forget-person", found.user_id)]
-    output.print_line("\n".join(told))
+    text = "\n".join(told)
+    document = {"forgotten": yes, "member": found}
+    output.show(document, lambda: output.print_line(text), as_json=as_json)
 
 
 async def _find_person(store: "TeamMemberStore", team: str, words: str) -> "TeamMember":
@@ -329,30 +356,49 @@ def _usage_lines(usage: "RfpUsage", memories: int) -> Iterator[str]:
     )
 
 
-async def _reference_lines(tx: "Transaction", team: str, rfp_id: str) -> AsyncIterator[str]:
-    """Yield lines about records that refer to the RFP; the threads that were bound last come
-    first.
+@dataclass(frozen=True)
+class _References:
+    """Records that refer to an RFP: threads bound to it as `channel/ts`, the last bound one first,
+    and ids of open jobs and of undecided proposals.
     """
+
+    threads: list[str]
+    open_jobs: list[str]
+    proposals: list[str]
+
+
+async def _references(tx: "Transaction", team: str, rfp_id: str) -> _References:
     from threadline.approvals.store import ApprovalStore
     from threadline.jobs.model import JobFilter
     from threadline.jobs.store import JobStore
     from threadline.rfps.model import BINDING
     from threadline.threads.store import ThreadBindingStore
 
-    if threads := await ThreadBindingStore(tx).threads_of(team, BINDING, rfp_id, _MAX_LISTED):
-        bound = [f"{each.channel}/{each.ts}" for each in threads]
-        yield f"Threads bound to it, where the bot says that it was deleted: {_names(bound)}."
+    threads = await ThreadBindingStore(tx).threads_of(team, BINDING, rfp_id, _MAX_LISTED)
     about_it = JobFilter(open_only=True, rfp_id=rfp_id)
-    if jobs := await JobStore(tx).search(team, about_it, limit=_MAX_LISTED):
+    jobs = await JobStore(tx).search(team, about_it, limit=_MAX_LISTED)
+    return _References(
+        [f"{each.channel}/{each.ts}" for each in threads],
+        [each.job_id for each in jobs],
+        await ApprovalStore(tx).undecided_about(team, rfp_id),
+    )
+
+
+def _reference_lines(found: _References) -> Iterator[str]:
+    if found.threads:
+        yield (
+            "Threads bound to it, where the bot says that it was deleted: "
+            f"{_names(found.threads)}."
+        )
+    if found.open_jobs:
         yield (
             "Open jobs about it, which will not find it once it is deleted: "
-            f"{_names([each.job_id for each in jobs])}."
+            f"{_names(found.open_jobs)}."
         )
-    if actions := await ApprovalStore(tx).undecided_about(team, rfp_id):
+    if found.proposals:
         yield (
             "Proposals about it that wait for approval, and cannot be carried out once it is "
-            "deleted: "
-            f"{_names(actions)}."
+            f"deleted: {_names(found.proposals)}."
         )
 
 
@@ -367,6 +413,25 @@ def _person_lines(member: "TeamMember") -> Iterator[str]:
         "Kept for THREADLINE_MEMORY_DAYS: their Slack profile, if they have asked the bot, and "
         "the memories of their turns. Kept: their name in journals, events and RFPs."
     )
+
+
+def _rfp_document(rfp: "Rfp") -> dict[str, Any]:
+    return {
+        "rfp_id": rfp.rfp_id,
+        "title": rfp.title,
+        "client": rfp.client,
+        "status": rfp.status,
+        "due_date": rfp.due_date,
+        "owner": rfp.owner,
+        "source_name": rfp.source_name,
+        "created_at": rfp.created_at,
+    }
+
+
+def _resource_line(resource: "Resource") -> str:
+    days = ", ".join(_DAYS[day - 1] for day in resource.weekdays)
+    hours = f"{resource.opens:%H:%M} to {resource.closes:%H:%M} {resource.time_zone}"
+    return f"{resource.name}: {hours}, {days}"
 
 
 def _rfp_line(rfp: "Rfp") -> str:

@@ -3,15 +3,19 @@
 """
 
 import time
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from threadline.cli import output, process
 from threadline.cli.connections import use_running_stack
 from threadline.errors import Permanent
+
+if TYPE_CHECKING:
+    from threadline.wiring.doctor import Check
 
 _REPORTED = 100
 """Histories between two lines of progress in a replay."""
@@ -127,12 +131,19 @@ async def restored() -> None:
 
 
 @process.run_async
-async def doctor() -> None:
+async def doctor(as_json: output.Json = False) -> None:
     """Check everything that Threadline needs, and say how to fix what is missing."""
     from threadline.wiring.doctor import run_checks
 
     use_running_stack()
     checks = await run_checks()
+    passed = all(check.ok for check in checks)
+    output.show({"ok": passed, "checks": checks}, lambda: _print_checks(checks), as_json=as_json)
+    if not passed:
+        raise typer.Exit(1)
+
+
+def _print_checks(checks: "Sequence[Check]") -> None:
     for check in checks:
         typer.secho(
             f"{'ok  ' if check.ok else 'FAIL'} {check.name}: {check.found}",
@@ -140,8 +151,6 @@ async def doctor() -> None:
         )
         if not check.ok:
             typer.echo(f"     {check.advice}")
-    if not all(check.ok for check in checks):
-        raise typer.Exit(1)
 
 
 @process.run_async
@@ -161,6 +170,7 @@ async def replay(
         str, typer.Option(help="Visibility query. Without it, all open workflows.")
     ] = "",
     limit: Annotated[int | None, typer.Option(min=1, help="Maximum number of workflows.")] = None,
+    as_json: output.Json = False,
 ) -> None:
     """Replay all open workflows with this code. The exit code is 1 when one diverges. Run it
     before a deploy.
@@ -170,14 +180,28 @@ async def replay(
     use_running_stack()
     query = query or OPEN
     count = 0
-    failed = 0
+    failed: list[dict[str, str]] = []
     async for workflow_id, divergence in replay_histories(files or (), workflow, query, limit):
         count += 1
         if divergence:
-            failed += 1
-            output.print_error(f"{workflow_id}, {divergence}")
-        if count % _REPORTED == 0:
-            output.print_line(f"{count} histories replayed so far, {failed} of them differently.")
+            failed.append({"workflow_id": workflow_id, "divergence": divergence})
+        if not as_json:
+            _print_replayed(workflow_id, divergence, count, len(failed))
+    document = {"replayed": count, "diverged": failed, "reached_limit": count == limit}
+    output.show(document, lambda: _print_total(count, len(failed), query, limit), as_json=as_json)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _print_replayed(workflow_id: str, divergence: str, count: int, failed: int) -> None:
+    """Print a divergence as soon as it is found, and the progress now and then."""
+    if divergence:
+        output.print_error(f"{workflow_id}, {divergence}")
+    if count % _REPORTED == 0:
+        output.print_line(f"{count} histories replayed so far, {failed} of them differently.")
+
+
+def _print_total(count: int, failed: int, query: str, limit: int | None) -> None:
     if not count:
         output.print_line(f"No workflow matches {query}: there is nothing to replay.")
         return
@@ -186,5 +210,3 @@ async def replay(
         output.print_line(
             f"These were the newest {count}; more may be open, since --limit was given."
         )
-    if failed:
-        raise typer.Exit(1)

@@ -1,5 +1,6 @@
 """The profiles of Slack users in the database."""
 
+from collections.abc import Collection
 from datetime import UTC, datetime
 
 from sqlalchemy import delete, select, tuple_
@@ -20,6 +21,13 @@ class UserStore(Store):
         return UserProfile(
             row.user_id, row.email, row.display_name, row.platform_id, row.fetched_at.timestamp()
         )
+
+    async def names(self, team: str, user_ids: Collection[str]) -> dict[str, str]:
+        """Return the stored names of users by their ids, without users that have none."""
+        query = select(users.c.user_id, users.c.display_name).where(
+            users.c.team == team, users.c.user_id.in_(list(user_ids)), users.c.display_name != ""
+        )
+        return {row.user_id: row.display_name for row in await self._tx.execute(query)}
 
     async def save(self, team: str, profile: UserProfile) -> None:
         """Store a profile from Slack, unless a newer one is stored."""
