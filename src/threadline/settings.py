@@ -474,8 +474,8 @@ class PayloadSettings(SettingsGroup):
 
 
 class TemporalUiSettings(SettingsGroup):
-    """Temporal's UI. `threadline explain` uses the address as well, and runs where the core worker
-    runs.
+    """Temporal's UI. `threadline explain` and `threadline cases show` use the address as well, and
+    run where the core worker runs.
     """
 
     temporal_ui: HttpAddress = Field("http://localhost:8233", examples=["http://localhost:8080"])

@@ -3,6 +3,7 @@ database.
 """
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -10,17 +11,22 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import psycopg
 import pytest
 import typer
+from rich.cells import cell_len
+from typer.core import TyperCommand
 
 from tests.cli.command import MACHINE, run_command
 from tests.cli.test_decisions import decided
 from tests.cli.test_explain import answer_of, asked, make_talk, talk
-from tests.support.case_store import Scene, report
+from tests.docs.generate import ROOT
+from tests.support.case_store import Scene, report, said
 from tests.support.conversation_activities import ConversationActivityScene
 from tests.support.conversation_store import StoredConversation, mention
 from tests.support.postgres import Postgres
@@ -51,6 +57,7 @@ NOT_READING = {
     "tools policy": "reads no database, and loads every tool",
 }
 """Commands that do more than read the database, or read something else, each with its reason."""
+HISTORY = ROOT / "tests" / "replay" / "histories" / "agent_resolved.1.json"
 ARGUMENTS = {
     "cases show": ("BUG-1",),
     "explain": (),  # the address of a message, which a test stores first
@@ -64,6 +71,13 @@ ARGUMENTS = {
     ),  # shows what would be deleted; only --yes changes data
     "records forget-person": ("Ida", "--team", "T1"),
 }
+READ_ELSEWHERE = {
+    "doctor": (),
+    "replay": (str(HISTORY),),
+    "tools policy": (),
+}
+"""Commands that read something else than the database, with their arguments."""
+WITHOUT_JSON = NOT_READING.keys() - READ_ELSEWHERE.keys()
 CLIENTS = ("temporalio", "openai", "claude_agent_sdk", "slack_sdk", "slack_bolt", "aiohttp")
 """Clients of services that none of these commands calls."""
 SLOW = ("structlog", "psycopg", "pydantic_settings", "rich.traceback", "rich.progress")
@@ -117,15 +131,20 @@ libraries takes. `explain` redacts its output: it loads the rules for secrets.
 """
 
 
-def reading_commands() -> list[str]:
-    """Return each command of the program that is not listed above."""
+def all_commands() -> dict[str, TyperCommand]:
+    """Return each command of the program by its words."""
     group = typer.main.get_command(main.app)
     assert isinstance(group, typer.core.TyperGroup)
-    found = [
-        name if each is command else f"{name} {each.name}"
+    return {
+        name if each is command else f"{name} {each.name}": each
         for name, command in group.commands.items()
         for each in getattr(command, "commands", {name: command}).values()
-    ]
+    }
+
+
+def reading_commands() -> list[str]:
+    """Return each command of the program that is not listed above."""
+    found = all_commands()
     assert set(NOT_READING) <= set(found)
     return [name for name in found if name not in NOT_READING]
 
@@ -231,6 +250,87 @@ async def test_command_that_reads_writes_nothing(
                 assert done.returncode == 0, (name, done.stderr)
         finally:
             connection.execute(f"{of_it} RESET default_transaction_read_only")
+
+
+@pytest.mark.parametrize("name", all_commands())
+def test_command_has_json_unless_it_serves_or_writes(name: str) -> None:
+    """A command that neither has `--json` nor a reason in NOT_READING fails here."""
+    options = {option for each in all_commands()[name].params for option in each.opts}
+    assert ("--json" in options) is (name not in WITHOUT_JSON)
+
+
+TIME = re.compile(r"at|.*_at|effective|expires|due_date")
+"""Names of the fields that hold a moment or a day."""
+
+
+def check_document(told: str, name: str) -> None:
+    """Check that a text is one JSON object whose moments are ISO 8601 with their offset."""
+    document = json.loads(told, parse_constant=lambda constant: pytest.fail(constant))
+    assert isinstance(document, dict), name
+
+    def walk(value: Any, path: str, *, is_own: bool) -> None:
+        if isinstance(value, dict):
+            for key, each in value.items():
+                assert re.fullmatch(r"[a-z0-9_]+", key), f"{name}: {path}.{key}"
+                # the contents of these fields are as their authors wrote them
+                own = is_own and key not in ("what", "parameters", "layers")
+                walk(each, f"{path}.{key}", is_own=own)
+        elif isinstance(value, list):
+            for each in value:
+                walk(each, path, is_own=is_own)
+        elif is_own and value and TIME.fullmatch(path.rpartition(".")[2]):
+            moment = datetime.fromisoformat(value)
+            assert moment.tzinfo or len(value) == len("2026-01-31"), f"{name}: {path}"
+        else:
+            is_moment = isinstance(value, float | int) and value > 1_000_000_000
+            assert not is_moment, f"{name}: {path} is seconds since 1970"
+
+    walk(document, "", is_own=True)
+
+
+@pytest.mark.parametrize("name", reading_commands())
+async def test_command_that_reads_prints_one_json_document(
+    name: str, commands: dict[str, tuple[str, ...]], database_url: str, tmp_path: Path
+) -> None:
+    done = run_command((*commands[name], "--json"), {"DATABASE_URL": database_url}, tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    check_document(done.stdout, name)
+
+
+@pytest.mark.parametrize(("name", "arguments"), READ_ELSEWHERE.items())
+def test_command_that_reads_elsewhere_prints_one_json_document(
+    name: str, arguments: tuple[str, ...], tmp_path: Path
+) -> None:
+    text = run_command((*name.split(), *arguments), {}, tmp_path)
+    done = run_command((*name.split(), *arguments, "--json"), {}, tmp_path)
+    assert (done.returncode, done.stderr) == (text.returncode, text.stderr)
+    check_document(done.stdout, name)
+
+
+@pytest.mark.parametrize(
+    "command", ["cases list", "cases show 1", "records list --team T1", "decisions report"]
+)
+def test_json_of_a_failed_command_is_empty_and_the_error_is_the_same(
+    command: str, tmp_path: Path
+) -> None:
+    given = {"DATABASE_URL": "postgresql://a@127.0.0.1:1/x"}
+    text = run_command(tuple(command.split()), given, tmp_path)
+    done = run_command((*command.split(), "--json"), given, tmp_path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == text.stderr != ""
+
+
+async def test_no_table_of_a_command_is_wider_than_80_columns(
+    commands: dict[str, tuple[str, ...]], scene: Scene, database_url: str, tmp_path: Path
+) -> None:
+    """A line of a table differs from the line in a pipe; all other lines are the same."""
+    await scene.flush(said(1, "The total is wrong with each code that I have tried. " * 9))
+    given = {"DATABASE_URL": database_url}
+    for name, arguments in (commands | {"tools policy": ("tools", "policy")}).items():
+        piped = run_command(arguments, given, tmp_path).stdout.splitlines()
+        narrow = run_command(arguments, given | {"COLUMNS": "80"}, tmp_path).stdout.splitlines()
+        too_wide = [line for line in narrow if cell_len(line) > 80 and line not in piped]
+        assert not too_wide, name
 
 
 @pytest.mark.parametrize(

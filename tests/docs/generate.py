@@ -65,6 +65,15 @@ CLI = f"""{NOTICE}
 A process logs one JSON object a line, with the event `gateway_ready` or `worker_ready` once it serves. SIGTERM lets it
 finish running work. An error that is understood is one sentence on standard error and exit code 1.
 
+`threadline --version` prints the version. `threadline --install-completion` installs completion for the shell in which
+it runs (bash, zsh or fish), and `threadline --show-completion` prints its script; for another shell,
+`_THREADLINE_COMPLETE=source_zsh threadline` prints it.
+
+In a terminal, tables fit its width: long cells are wrapped, and very long ones end in an ellipsis. In a pipe or a file
+each row is one whole line, unless the variable `COLUMNS` sets a width. With `--json` a command that reads prints one
+JSON document and nothing else: field names stay the same, times are ISO 8601, and errors stay on standard error with
+the same exit code. People appear with the name that Slack gave, if it is stored, and with their id.
+
 `threadline COMMAND --help` prints the same help. The commands of `knowledge`, `records` and `decisions` also take
 `--team ID`, the id of a workspace. Without it, `knowledge` and `records` use the bot token's workspace, and `decisions`
 covers all workspaces."""

@@ -39,10 +39,10 @@ app = typer.Typer(
 
 Case = Annotated[
     list[str],
-    typer.Argument(metavar="CASE", help="Number of the case, such as BUG-12, bug 12 or 12."),
+    typer.Argument(metavar="CASE", help="Number of the case, such as BUG-12, bug-12 or 12."),
 ]
 _NUMBER = re.compile(r"(?:bug[\s_#:.\-\u2010-\u2015\u2212]*|#\s*)?(\d{1,18})", re.IGNORECASE)
-_AROUND = " \t\r\n*_`'\"<>()[]{}.,:;!?"
+_AROUND = " \t\r\n*_`'\"<>()[]{}.,:;!?\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb\u2026"
 """Characters around a number that was copied from a sentence or from Slack."""
 
 
@@ -108,7 +108,7 @@ def _print_cases(found: "Sequence[CaseRecord]", names: Mapping[str, str]) -> Non
     if not found:
         output.print_line("There is no case.")
         return
-    heads = ("case", "severity", "opened", "cost", "status", "reporter", "title")
+    heads = ("case", "sev", "opened", "cost", "status", "reporter", "title")
     rows = [
         (
             each.bug_id,
@@ -121,7 +121,7 @@ def _print_cases(found: "Sequence[CaseRecord]", names: Mapping[str, str]) -> Non
         )
         for each in found
     ]
-    fixed = ("case", "severity", "opened", "cost", "status")
+    fixed = ("case", "sev", "opened", "cost", "status")
     output.print_table(heads, rows, fixed=fixed, longest=60)
 
 
@@ -252,7 +252,7 @@ def _print_details(found: _CaseDetails) -> None:
         output.print_line(f"Summary: {_place(case.summary, found.workspace)}")
     if request := found.pull_request:
         output.print_line(f"Pull request ({request.state}): {request.url}")
-    output.print_line(f"Workflow: {workflow_url(found.workflow_id)}")
+    output.print_line(f"Workflow: {workflow_url(found.workflow_id) or found.workflow_id}")
     if found.workspace.unknown:
         output.print_line(f"Permalinks are left out: {found.workspace.unknown}.")
     output.transitions(found.transitions, found.names)

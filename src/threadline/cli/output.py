@@ -80,13 +80,16 @@ def print_table(
         longest: Characters of a cell in a terminal; a longer one ends in an ellipsis.
     """
     lines = [[" ".join(cell.split()) for cell in row] for row in rows]
+    widths = [max(map(cell_len, column)) for column in zip(heads, *lines, strict=True)]
     width = _terminal_width()
     if width is None:
-        _print_whole([list(heads), *lines])
+        _print_whole([heads, *lines], widths)
         return
-    table = Table(box=None, pad_edge=False)
+    gap = 2 if sum(widths) + 2 * (len(widths) - 1) <= width else 1
+    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0))
     for head in heads:
-        table.add_column(Text(head), no_wrap=head in fixed)
+        is_fixed = head in fixed
+        table.add_column(Text(head), no_wrap=is_fixed, overflow="ellipsis" if is_fixed else "fold")
     for line in lines:
         table.add_row(*(Text(_shortened(cell, longest)) for cell in line))
     console.print(table, width=width)
@@ -100,8 +103,7 @@ def _terminal_width() -> int | None:
     return console.width if console.is_terminal else None
 
 
-def _print_whole(lines: Sequence[Sequence[str]]) -> None:
-    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+def _print_whole(lines: Iterable[Sequence[str]], widths: Sequence[int]) -> None:
     for line in lines:
         padded = [
             cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True)

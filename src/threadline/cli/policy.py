@@ -35,7 +35,8 @@ def show_policy(as_json: output.Json = False) -> None:
 def _print_policy(rows: Sequence[Sequence[str]], sentences: Sequence[str]) -> None:
     from threadline.tools import policy_table
 
-    output.print_table(policy_table.COLUMNS, rows, fixed=policy_table.COLUMNS[:1])
+    first, _, *verdicts = policy_table.COLUMNS[:5]
+    output.print_table(policy_table.COLUMNS, rows, fixed=(first, *verdicts))
     output.print_line("The first rule that applies decides:")
     for number, sentence in enumerate(sentences, 1):
         output.print_line(f"{number}. {sentence}")
