@@ -185,7 +185,9 @@ async def test_help_is_given_without_a_model_where_nothing_is_asked(
     assert begun.ends is OutcomeKind.REPLIED_BY_RULE
     await talk.settle(ConversationOutcome(begun.ends, ""))
     [posted] = talk.posted()
-    assert "Create a lamp" in posted.text
+    assert "I can help with questions about this thread." in posted.text
+    assert "Create a lamp" not in posted.text
+    assert posted.text.startswith("Hi there!") is (text != "help")
     assert len(talk.model.log) == 0
 
 

@@ -10,6 +10,7 @@ import pytest
 from threadline.cases import blocks as cases
 from threadline.cases.model import DEFAULT_TARGETS, NoticeKind, SlaEventKind
 from threadline.conversations import blocks as conversations
+from threadline.conversations.help import CaseChannelIds, build_help
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import NoticeReason
 from threadline.decisions.model import EscalationReason
@@ -17,6 +18,8 @@ from threadline.handovers import blocks as handovers
 from threadline.tools.model import ErrorCode, ToolError
 
 TARGET = next(iter(DEFAULT_TARGETS.values()))
+HELP_IN = CaseChannelIds("C0REPORTS", frozenset({"C0SUMMARIES"}))
+HELP_PLACES = ("C0REPORTS", "C0SUMMARIES", "C1", "D1")
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "threadline"
 
 TEXTS = {
@@ -49,6 +52,8 @@ TEXTS = {
     "internal message": handovers.INTERNAL_HINT,
     "empty reply": handovers.EMPTY_REPLY,
     "undo too late": handovers.UNDO_TOO_LATE,
+    **{f"help in {each}": build_help(each, ("cases",), HELP_IN).text for each in HELP_PLACES},
+    "help without a model": build_help("C1", (), HELP_IN, has_model=False).text,
     **{f"tool {code}": ToolError(code).text for code in ErrorCode},
 }
 NEXT = re.compile(

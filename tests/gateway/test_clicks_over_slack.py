@@ -13,15 +13,24 @@ from tests.gateway.conftest import ROUTING, SOCKET, KnownThreads
 from tests.support.faulty_sandboxes import FaultySlack
 from threadline.approvals.contract import approval_workflow_id
 from threadline.approvals.model import APPROVE, REJECT, button_value
-from threadline.conversations.blocks import answer_of
-from threadline.conversations.model.conversation import ConversationTurn
+from threadline.conversations.blocks import answer_of, help_message
+from threadline.conversations.help import ASK_EXAMPLE, is_example
+from threadline.conversations.model.conversation import (
+    ConversationTurn,
+    conversation_workflow_id,
+)
 from threadline.conversations.model.handover import Handover, handover_workflow_id
 from threadline.gateway.router import EventRouter
 from threadline.handovers import blocks
 from threadline.handovers.model import REPLY
 from threadline.slack.client import SlackClient
 from threadline.slack.model import Thread
-from threadline.threads.model import BUTTON_PRESSED, ButtonPress
+from threadline.threads.model import (
+    BUTTON_PRESSED,
+    INCOMING_MESSAGE,
+    ButtonPress,
+    IncomingMessage,
+)
 from threadline_devstack.slack import identity
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -76,6 +85,54 @@ async def test_each_click_is_acknowledged_when_temporal_has_it(
     assert len({each.key for each in clicks}) == 2
 
 
+async def help_in_a_thread(slack: AsyncWebClient, sandbox: FaultySlack) -> tuple[str, str]:
+    """A help with two examples in a thread, as the product posts it: the thread and the help."""
+    root = sandbox.workspace.post(identity.GENERAL, identity.REPORTER, "help").ts
+    message = help_message("Press an example:", ("Which bugs are open?", "Which RFPs are open?"))
+    answer = await slack.chat_postMessage(
+        channel=identity.GENERAL,
+        thread_ts=root,
+        text=message.text,
+        blocks=list(message.blocks),
+    )
+    return root, str(answer["ts"])
+
+
+async def test_pressed_example_is_acknowledged_when_temporal_has_it_as_a_message(
+    serving: Callable[..., Any],
+    sandbox: FaultySlack,
+    slack: AsyncWebClient,
+    temporal: Client,
+    threads: KnownThreads,
+) -> None:
+    async with serving(
+        SOCKET, EventRouter(ROUTING, temporal, threads), slack, temporal
+    ) as process:
+        root, ts = await help_in_a_thread(slack, sandbox)
+        second = f"{ASK_EXAMPLE}:2"
+        for user in (identity.DEVELOPER, identity.DEVELOPER, identity.REPORTER):
+            assert await sandbox.click(user, identity.GENERAL, ts, second)
+        assert (await process.counts())["conversation"] == 3
+
+    thread = Thread(identity.TEAM, identity.GENERAL, root)
+    handle = temporal.get_workflow_handle(conversation_workflow_id(thread))
+    asked = list[IncomingMessage]()
+    async for event in handle.fetch_history_events():
+        signal = event.workflow_execution_signaled_event_attributes
+        if signal.signal_name == INCOMING_MESSAGE:
+            asked += await temporal.data_converter.decode(
+                list(signal.input.payloads), [IncomingMessage]
+            )
+    assert [each.sender_id for each in asked] == [
+        identity.DEVELOPER,
+        identity.DEVELOPER,
+        identity.REPORTER,
+    ]
+    assert {each.text for each in asked} == {"Which RFPs are open?"}
+    assert all(each.addressed and is_example(each.id) for each in asked)
+    assert asked[0].id == asked[1].id != asked[2].id
+
+
 async def test_reply_of_a_card_is_written_in_a_modal_and_signalled(
     serving: Callable[..., Any],
     sandbox: FaultySlack,
@@ -128,3 +185,6 @@ async def test_click_that_temporal_does_not_take_is_not_acknowledged(
     ):
         ts = await posted(slack, "ACT-72")
         assert not await sandbox.click(identity.DEVELOPER, identity.GENERAL, ts, APPROVE)
+        _, shown = await help_in_a_thread(slack, sandbox)
+        example = f"{ASK_EXAMPLE}:1"
+        assert not await sandbox.click(identity.DEVELOPER, identity.GENERAL, shown, example)

@@ -1,5 +1,5 @@
-"""A press of a button of an approval or a handover starts or signals its workflow; no other
-interaction does.
+"""A press of a button of an approval or a handover starts or signals its workflow, an example of a
+help is asked, and no other interaction does anything.
 """
 
 from typing import Any
@@ -10,17 +10,25 @@ from hypothesis import strategies as st
 
 from threadline.approvals.contract import approval_workflow_id
 from threadline.approvals.model import APPROVE, REJECT, ApprovalRun, button_value
+from threadline.conversations.help import ASK_EXAMPLE, is_example
 from threadline.conversations.model.conversation import ConversationTurn
 from threadline.conversations.model.handover import HandoverInput, handover_workflow_id
 from threadline.gateway.interactions import (
     ModalRequest,
     parse_button,
+    parse_example,
     parse_modal_request,
     parse_submission,
 )
 from threadline.handovers.model import CLOSE, REPLY, TAKE
 from threadline.slack.model import Thread
-from threadline.threads.model import BUTTON_PRESSED, ButtonPress
+from threadline.threads.model import (
+    BUTTON_PRESSED,
+    ButtonPress,
+    IncomingMessage,
+    MessageKind,
+    SenderType,
+)
 from threadline.threads.workflow_client import WorkflowStart
 from threadline_devstack.slack.views import check_view
 
@@ -62,6 +70,16 @@ def payload(action: dict[str, Any] | None = None, **given: Any) -> dict[str, Any
         "actions": [pressed | (action or {})],
     }
     return plain | given
+
+
+EXAMPLE = {"action_id": f"{ASK_EXAMPLE}:2", "value": "Which bugs are open?"}
+
+
+def example_in(body: dict[str, Any]) -> IncomingMessage:
+    """The message that a press of an example becomes."""
+    found = parse_example(body, "T1", BOT_ID)
+    assert found
+    return found[1]
 
 
 def press_in(body: dict[str, Any]) -> ButtonPress:
@@ -126,6 +144,73 @@ def test_each_press_has_a_key_of_its_own() -> None:
 )
 def test_click_on_anything_else_is_ignored(body: dict[str, Any]) -> None:
     assert parsed(body) is None
+
+
+def test_example_becomes_a_message_of_the_person_who_pressed_in_the_thread() -> None:
+    body = payload(EXAMPLE)
+    found = parse_example(body, "T1", BOT_ID)
+    assert found
+    thread, message = found
+    assert thread == Thread("T1", "C1", "1789999990.000100")
+    assert message == IncomingMessage(
+        f"T1:C1:1789999999.000100:{ASK_EXAMPLE}:2:U1",
+        MessageKind.MESSAGE,
+        SenderType.UNKNOWN,
+        "U1",
+        "Which bugs are open?",
+        "C1",
+        "1790000000.500000",
+        addressed=True,
+    )
+    assert is_example(message.id)
+    assert parsed(body) is None
+    assert modal_of(body) is None
+
+
+def test_repeated_press_of_an_example_is_the_same_message() -> None:
+    once, again = (example_in(payload({**EXAMPLE, "action_ts": ts})) for ts in ("1.5", "9.5"))
+    assert once.id == again.id
+    others = (
+        payload(EXAMPLE, user={"id": "U2"}),
+        payload({**EXAMPLE, "action_id": f"{ASK_EXAMPLE}:1"}),
+        payload(EXAMPLE, container={"message_ts": "1789999999.000200", "channel_id": "C1"}),
+    )
+    assert len({once.id, *(example_in(each).id for each in others)}) == 4
+
+
+def test_example_without_a_time_of_its_press_is_asked_at_the_time_of_the_help() -> None:
+    for moment in ("", "soon", "inf", "1e99", None):
+        message = example_in(payload({**EXAMPLE, "action_ts": moment}))
+        assert message.ts == "1789999999.000100"
+
+
+def test_help_outside_of_a_thread_begins_one() -> None:
+    body = payload(EXAMPLE, container={"message_ts": "1789999999.000100", "channel_id": "D1"})
+    found = parse_example(body, "T1", BOT_ID)
+    assert found
+    assert found[0] == Thread("T1", "D1", "1789999999.000100")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"type": "block_actions"},
+        payload(),
+        payload(EXAMPLE, actions="x"),
+        payload(EXAMPLE, actions=[None, 3, {}]),
+        payload(EXAMPLE, user=None),
+        payload(EXAMPLE, container={"message_ts": "1789999999.000100"}),
+        payload(EXAMPLE, container={"message_ts": "soon", "channel_id": "C1"}),
+        payload(EXAMPLE, message={"bot_id": "B_ELSE", "ts": "1789999999.000100"}),
+        payload({**EXAMPLE, "value": ""}),
+        payload({**EXAMPLE, "value": "x" * 301}),
+        payload({**EXAMPLE, "action_id": ASK_EXAMPLE}),
+        payload({**EXAMPLE, "action_id": f"{ASK_EXAMPLE}:2:U1"}),
+        payload({**EXAMPLE, "action_id": f"not_{ASK_EXAMPLE}:2"}),
+    ],
+)
+def test_press_of_anything_else_asks_nothing(body: dict[str, Any]) -> None:
+    assert parse_example(body, "T1", BOT_ID) is None
 
 
 def test_click_on_a_handover_names_the_person_who_takes_or_closes_it() -> None:
@@ -254,6 +339,7 @@ json_values = st.recursive(
 def test_any_json_can_be_parsed(body: dict[str, Any]) -> None:
     assert isinstance(parsed(body), WorkflowStart | None)
     assert isinstance(modal_of(body), ModalRequest | None)
+    assert isinstance(parse_example(body, "T1", BOT_ID), tuple | None)
 
 
 view_values = st.recursive(

@@ -196,7 +196,28 @@ CASES: list[tuple[str, Json, RouteTarget | None]] = [
         RouteTarget.CASE_THREAD,
     ),
     ("a mention beside the cases", root(channel=SUMMARIES), None),
+    ("help that no mention asks for", root("help", channel=SUMMARIES), None),
+    ("a greeting of somebody else, too", root(f"hi <@U9> {CALL}", channel=SUMMARIES), None),
+    ("help with files", root(f"{CALL} help", channel=SUMMARIES, files=[{"id": "F1"}]), None),
+    ("help with a request", root(f"{CALL} help me close this", channel=SUMMARIES), None),
+    ("a chat that asks for help", reply(f"{CALL} help", channel=SUMMARIES), None),
+    ("a reporter who asks for help", said(text=f"{CALL} help"), RouteTarget.CASE),
 ]
+
+
+@pytest.mark.parametrize("channel", [SUMMARIES, ESCALATIONS])
+@pytest.mark.parametrize(
+    "text", [CALL, f"{CALL} help", f"hi {CALL}!", f"{CALL} what can you do?", f"{CALL} :wave:"]
+)
+def test_cry_for_help_in_a_developers_channel_is_for_the_bot(text: str, channel: str) -> None:
+    found = routed(root(text, channel=channel))
+
+    assert isinstance(found, Route)
+    assert (found.target, found.thread) == (ADDRESSED, Thread(TEAM, channel, ROOT))
+    assert message_of(found).addressed
+    assert routed(edit(root(text, channel=channel), root("lunch?", channel=channel))) is (
+        IgnoreReason.ROOT_IN_CASE_CHANNEL
+    )
 
 
 @pytest.mark.parametrize(

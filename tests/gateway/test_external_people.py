@@ -22,6 +22,8 @@ from tests.support.slack import Clock
 from threadline import telemetry
 from threadline.approvals.model import APPROVE, button_value
 from threadline.cases.model import bug_workflow_id
+from threadline.conversations.blocks import help_message
+from threadline.conversations.help import ASK_EXAMPLE
 from threadline.conversations.model.conversation import conversation_workflow_id
 from threadline.errors import Permanent, Transient
 from threadline.gateway.router import EventRouter, NotAccepted, ThreadLookup
@@ -519,6 +521,26 @@ async def test_press_of_a_bot_is_refused(
             "bot_message": 1,
             "button_press": 1,
         }
+
+
+@pytest.mark.parametrize("user", [each.id for each in EXTERNAL])
+async def test_example_of_a_help_is_asked_for_people_who_count_only(
+    serve: Serve, sandbox: FaultySlack, slack: AsyncWebClient, user: str
+) -> None:
+    message = help_message("Press an example:", ("Which bugs are open?",))
+    async with serve() as gateway:
+        shown = await slack.chat_postMessage(
+            channel=identity.GENERAL, text=message.text, blocks=list(message.blocks)
+        )
+        ts = str(shown["ts"])
+        handle = gateway.temporal.get_workflow_handle(
+            conversation_workflow_id(Thread(identity.TEAM, identity.GENERAL, ts))
+        )
+        assert await sandbox.click(user, identity.GENERAL, ts, f"{ASK_EXAMPLE}:1")
+        with pytest.raises(RPCError):
+            await handle.describe()
+        assert await sandbox.click(identity.REPORTER, identity.GENERAL, ts, f"{ASK_EXAMPLE}:1")
+        await handle.describe()
 
 
 async def test_app_that_may_speak_is_answered_where_it_addresses_the_bot(

@@ -53,6 +53,7 @@ from threadline.conversations.blocks import answer_of
 from threadline.conversations.call_input import prepare_call
 from threadline.conversations.contract import ThinkRequest
 from threadline.conversations.deps import ConversationDeps
+from threadline.conversations.help import ABILITIES, CaseChannelIds, build_help
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import ConversationOutcome, Execution, Refusal
 from threadline.conversations.prompt import (
@@ -64,7 +65,7 @@ from threadline.conversations.prompt import (
     limit_summary,
     user_messages,
 )
-from threadline.conversations.replies import Intent, IntentType, extract_intent, help_text
+from threadline.conversations.replies import Intent, IntentType, extract_intent
 from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.transcript import Transcript, TranscriptStore
 from threadline.conversations.turn_window import fit_turn
@@ -128,59 +129,23 @@ def test_property_1_intent_of_any_text_is_valid_or_unknown(
     assert {extract_intent(each) for each in NO_HELP} == {Intent(IntentType.REQUEST, 0.5)}
 
 
-NAMES = st.from_regex(r"[a-z]{1,12}(\.[a-zA-Z]{1,20})?", fullmatch=True)
-SENTENCES = st.lists(WORDS, min_size=1, max_size=30).map(" ".join)
-"""A capability; the text after the first sentence of a description is for the model."""
-DESCRIPTIONS = st.builds(
-    "{}{}".format, SENTENCES, st.just("") | st.just(".") | SENTENCES.map(". And {}.".format)
-)
-
-
-async def _nothing(context: ToolContext) -> None:
-    return None
-
-
-def assert_described(line: str, name: str, descriptions: Sequence[str]) -> None:
-    """Assert that the line has the capabilities of a set in order, a long one by its beginning,
-    and counts the omitted ones.
-    """
-    told = line.removeprefix(f"**{name}**: ").split("; ")
-    if told[-1].startswith("and "):
-        assert told.pop() == f"and {len(descriptions) - len(told)} more"
-    else:
-        assert len(told) == len(descriptions)
-    assert told
-    for shown, description in zip(told, descriptions, strict=False):
-        sentence = description.split(".")[0]
-        cut = shown.endswith("…") and len(shown) <= 100 < len(sentence)
-        assert (shown[:-1] and sentence.startswith(shown[:-1])) if cut else shown == sentence
+TOOLSETS = sorted(name for each in ABILITIES for name in each.toolsets)
 
 
 @examples()
-@given(WORDLESS, st.dictionaries(NAMES, DESCRIPTIONS, max_size=30))
-@example("", {f"tools{number}": "word " * 29 + "word" for number in range(30)})
+@given(WORDLESS, st.sets(st.sampled_from(TOOLSETS) | WORDS), st.booleans())
+@example("", set(TOOLSETS), True)
 def test_property_2_unknown_intent_is_answered_with_each_capability(
-    text: str, described: dict[str, str]
+    text: str, toolsets: set[str], direct: bool
 ) -> None:
-    """Every line is checked: sets without room are counted."""
     assert extract_intent(text) is None
-    sets: dict[str, list[str]] = {}
-    for name, description in described.items():
-        sets.setdefault(name.split(".")[0], []).append(description)
-    shown = help_text(
-        [tool(name, description, remote=True)(_nothing) for name, description in described.items()]
-    )
-    assert len(shown) <= 2_000
-    lines = [line.removeprefix("- ") for line in shown.splitlines() if line.startswith("- ")]
-    assert lines.pop(0) == "answer questions about this thread"
-    if lines and lines[-1].endswith(" more groups of tools"):
-        lines.pop()
-        assert shown.count(f"- and {len(sets) - len(lines)} more groups of tools\n") == 1
-    else:
-        assert len(lines) == len(sets)
-    assert bool(lines) == bool(sets)
-    for line, (name, descriptions) in zip(lines, sets.items(), strict=False):
-        assert_described(line, name, descriptions)
+    channels = CaseChannelIds("C0REPORTS")
+    shown = build_help("D1" if direct else "C1", toolsets, channels, greets=True)
+    offered = [each for each in ABILITIES if toolsets.intersection(each.toolsets)]
+    assert all(each.name in shown.text for each in offered)
+    assert "I can help with " in shown.text
+    assert shown.examples == tuple(each.example for each in offered)[:4]
+    assert len(shown.text.splitlines()) <= 6
 
 
 @examples()
@@ -197,8 +162,8 @@ async def test_property_2_message_without_words_to_the_bot_is_answered_with_its_
     assert begun.ends
     await talk.settle(ConversationOutcome(begun.ends, ""))
     answer = await stored_answer(talk)
-    assert "- **lamps**: " in answer
-    assert [each.name for each in LAMPS.all() if each.does not in answer] == []
+    assert "I can help with " in answer
+    assert not any(each.does in answer for each in LAMPS.all())
 
 
 STORED_TEXT = st.text(

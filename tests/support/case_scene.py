@@ -374,6 +374,7 @@ def core_deps(
             "https://sandbox.slack.com/",
         ),
         identity.ESCALATIONS,
+        identity.REPORTS,
     )
 
 

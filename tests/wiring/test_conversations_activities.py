@@ -7,11 +7,30 @@ from tests.support.case_scene import core_deps
 from tests.support.conversation_activities import ConversationActivityScene, make_talk, talk
 from tests.support.role_fakes import with_roles
 from threadline.conversations.contract import StoreRequest
+from threadline.conversations.help import HelpPlace
 from threadline.tools.context import Services
 from threadline.wiring.conversations import open_conversations
 from threadline.wiring.core_settings import ConversationFeatureSettings
+from threadline_devstack.slack.identity import ESCALATIONS, GENERAL, REPORTS, SUMMARIES
 
 __all__ = ["make_talk", "talk"]
+
+
+async def test_help_knows_the_channels_of_cases(talk: ConversationActivityScene) -> None:
+    temporal = await Client.connect("localhost:1", lazy=True)
+    deps = core_deps(talk.database, temporal, talk.activities.deps.slack)
+    async with open_conversations(ConversationFeatureSettings(), deps, with_roles(Services())) as (
+        conversing,
+        _,
+    ):
+        channels = conversing.deps.case_channels
+    places = {each: channels.place_of(each) for each in (REPORTS, SUMMARIES, ESCALATIONS, GENERAL)}
+    assert places == {
+        REPORTS: HelpPlace.REPORTS,
+        SUMMARIES: HelpPlace.DEVELOPERS,
+        ESCALATIONS: HelpPlace.DEVELOPERS,
+        GENERAL: HelpPlace.CHANNEL,
+    }
 
 
 @pytest.mark.parametrize("key", ["", "sk-proj-0123456789abcdefghijklmn"])

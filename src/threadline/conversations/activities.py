@@ -29,6 +29,7 @@ from threadline.conversations.contract import (
 from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.files import fetch_files
 from threadline.conversations.finish import finish_turn
+from threadline.conversations.help import is_example
 from threadline.conversations.model.conversation import (
     ConversationSnapshot,
     ConversationTurn,
@@ -99,7 +100,7 @@ class LiveConversationActivities(ConversationActivities):
         refused: Sequence[RefusedMessage],
     ) -> None:
         """React to each message with what became of it. Refused messages may be from an earlier
-        batch.
+        batch. Slack has no message of a person who pressed a button.
         """
         not_addressed = {each.message_id for each in stored.messages if each.not_addressed}
         reactions = {(each.channel, each.ts): REFUSAL_REACTIONS[each.why] for each in refused}
@@ -113,7 +114,8 @@ class LiveConversationActivities(ConversationActivities):
                 )
             else:
                 newly_addressed = message.kind == MessageKind.EDIT and message.addressed
-                is_received = newly_addressed or (is_message and message.id not in not_addressed)
+                is_addressed = message.id not in not_addressed and not is_example(message.id)
+                is_received = newly_addressed or (is_message and is_addressed)
                 name = RECEIVED_REACTION if is_received and snapshot.exists else ""
             if name:
                 reactions.setdefault((message.channel, message.ts), name)

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from threadline.approvals import blocks as approvals
+from threadline.conversations.help import ASK_EXAMPLE
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import NoticeReason
 from threadline.privacy.redaction import redact
@@ -19,6 +20,7 @@ from threadline.slack.formatting import (
     escape_mentions,
     fallback_text,
     notice,
+    section,
 )
 from threadline.tools import blocks as records
 
@@ -92,6 +94,28 @@ def answer_of(
     return tuple(
         Rendered(fallback_text("", draft.text, limit=limit), draft.blocks) for draft in drafts
     )
+
+
+def help_message(text: str, examples: Sequence[str] = ()) -> Rendered:
+    """Return the message of a help. Each button asks its example in the name of the person who
+    presses it.
+
+    Args:
+        text: mrkdwn of the bot's own; its links to channels stay live.
+        examples: requests of at most 75 characters each, Slack's limit for a label:
+            https://docs.slack.dev/reference/block-kit/block-elements/button-element.
+    """
+    buttons = [
+        {
+            "type": "button",
+            "text": {"type": "plain_text", "text": example},
+            "action_id": f"{ASK_EXAMPLE}:{number}",
+            "value": example,
+        }
+        for number, example in enumerate(examples, start=1)
+    ]
+    actions: tuple[Block, ...] = ({"type": "actions", "elements": buttons},) if buttons else ()
+    return Rendered(text, (section(text), *actions))
 
 
 def _tables(text: str) -> list[tuple[int, int]]:

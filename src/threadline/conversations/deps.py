@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from threadline.conversations.help import CaseChannelIds
 from threadline.conversations.model.conversation import ConversationLimits
 from threadline.conversations.model.draft_share import DraftShare
 from threadline.conversations.model.turn_route import Agent
@@ -64,7 +65,8 @@ class ConversationDeps:
     - `clock`: the time in seconds since 1970;
     - `slow_after`: seconds without an answer of the model before the thread gets a notice;
     - `sensitive_words`: words in addition to those of `decisions.model.sensitive_topics`;
-    - `report_fault`: reports to the admin (`InstallationFaults.report`).
+    - `report_fault`: reports to the admin (`InstallationFaults.report`);
+    - `case_channels`: the channels in which the help is about bug reports.
     """
 
     database: Database
@@ -87,6 +89,7 @@ class ConversationDeps:
     job_types: Mapping[str, str] = field(default_factory=dict)
     sensitive_words: Sequence[str] = ()
     report_fault: ReportFault = log_fault
+    case_channels: CaseChannelIds = field(default_factory=CaseChannelIds)
 
     @cached_property
     def operator_profile(self) -> OperatorProfile:

@@ -6,13 +6,14 @@ from typing import Any
 
 import structlog
 
-from threadline.conversations.blocks import answer_of, notice_text
+from threadline.conversations.blocks import answer_of, help_message, notice_text
 from threadline.conversations.contract import ThreadNotice
 from threadline.conversations.deps import ConversationDeps
 from threadline.conversations.model.conversation import (
     ConversationSnapshot,
     ConversationTurn,
     NoticeReason,
+    OutcomeKind,
 )
 from threadline.conversations.status import set_status
 from threadline.conversations.store.turns import SettledTurn, TurnStore
@@ -68,13 +69,15 @@ class TurnAnswer:
     """A settled turn's answer.
 
     - `shown`: the record groups of its tools;
-    - `asked`: the `ts` of each message that it answers.
+    - `asked`: the `ts` of each message that it answers;
+    - `examples`: the requests on the buttons of a help; None for any other answer.
     """
 
     turn: ConversationTurn
     settled: SettledTurn
     shown: Sequence[Any]
     asked: tuple[str, ...] = ()
+    examples: tuple[str, ...] | None = None
 
     @property
     def is_due(self) -> bool:
@@ -92,6 +95,8 @@ class TurnAnswer:
         """
         if not self.settled.answer:
             return ()
+        if self.examples is not None:
+            return (help_message(self.settled.answer, self.examples),)
         parts = [part for shown in self.shown for part in shown or () if isinstance(part, Mapping)]
         structured = [
             (str(part.get("kind") or ""), part["records"]) for part in parts if part.get("records")
@@ -100,15 +105,16 @@ class TurnAnswer:
 
     def post(self, parts: tuple[Rendered, ...] = ()) -> Post:
         thread = self.turn.thread
-        basis = None if has_buttons(parts) else Basis("answer", thread.key, self.asked, self.asked)
+        needs_turn = self.examples is None and has_buttons(parts)
+        basis = None if needs_turn else Basis("answer", thread.key, self.asked, self.asked)
         return Post(
             self.key, thread.channel, thread.ts, parts, correlation_id=self.turn.key, basis=basis
         )
 
 
 def has_buttons(parts: Sequence[Rendered]) -> bool:
-    """Whether a part has buttons, which do nothing if a restored database does not know their
-    turn.
+    """Whether a part has buttons. Except for those of a help, they do nothing if a restored
+    database does not know their turn.
     """
     return any(block.get("type") == "actions" for part in parts for block in part.blocks)
 
@@ -121,7 +127,18 @@ async def read_answer(tx: Transaction, turn: ConversationTurn) -> TurnAnswer | N
     if not settled.answer:
         return TurnAnswer(turn, settled, ())
     shown = await ToolExecutionStore(tx).record_groups(turn.thread, turn.turn)
-    return TurnAnswer(turn, settled, shown, await TurnStore(tx).asked(turn.thread, turn.turn))
+    asked = await TurnStore(tx).asked(turn.thread, turn.turn)
+    return TurnAnswer(turn, settled, shown, asked, await _examples(tx, turn, settled))
+
+
+async def _examples(
+    tx: Transaction, turn: ConversationTurn, settled: SettledTurn
+) -> tuple[str, ...] | None:
+    """Return the examples of a turn that gave a help; None for any other turn."""
+    if settled.kind is not OutcomeKind.REPLIED_BY_RULE:
+        return None
+    plan = await TurnStore(tx).plan(turn.thread, turn.turn)
+    return plan.route.examples if plan and plan.route.is_help else None
 
 
 async def publish_answer(

@@ -3,12 +3,10 @@ cry for help.
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import dropwhile
 
-from threadline.conversations.model.answers import LIMIT
 from threadline.models.model import (
     NO_REPLY,
     Completion,
@@ -21,7 +19,7 @@ from threadline.models.model import (
 )
 from threadline.slack.text import is_blank
 from threadline.threads import phrases
-from threadline.tools.registry import MAX_NAME_LENGTH, Tool, ToolRegistry
+from threadline.tools.registry import MAX_NAME_LENGTH, ToolRegistry
 from threadline.tools.runner import MAX_CALLS
 
 PREVIEW_LENGTH = 300
@@ -164,11 +162,6 @@ _LONGEST = 200
 _LOOKED_AT = 4_000
 """Characters that are searched for a word."""
 _MENTION = re.compile(r"<@[^<>]+>")
-_TOOLS_TOLD = 4
-"""Tools of one set that the help describes; it counts the others."""
-_DESCRIPTION = 100
-_OPENING = "Tell me in plain words what you want to know or what I should do."
-_CLOSING = "You can ask for several things in one message. Write *stop* at any time to stop me."
 
 
 class IntentType(StrEnum):
@@ -197,31 +190,9 @@ def extract_intent(text: str) -> Intent | None:
     return Intent(IntentType.REQUEST, 0.5)
 
 
-def help_text(tools: Sequence[Tool]) -> str:
-    """Return the possible requests for the offered tools: Markdown of at most 2,000 characters,
-    always with an example.
+def asks_for_help(text: str) -> bool:
+    """Return whether a text to the bot asks for help, or for nothing: it greets, or has no
+    words.
     """
-    lines = [_OPENING, "", "I can", "- answer questions about this thread"]
-    room = LIMIT - sum(len(line) + 1 for line in lines) - len(_CLOSING) - 60
-    sets: dict[str, list[Tool]] = {}
-    for tool in tools:
-        sets.setdefault(tool.toolset, []).append(tool)
-    for number, (name, members) in enumerate(sets.items()):
-        told = "; ".join(_first_sentence(tool.description) for tool in members[:_TOOLS_TOLD])
-        more = len(members) - _TOOLS_TOLD
-        line = f"- **{name}**: {told}" + (f"; and {more} more" if more > 0 else "")
-        room -= len(line) + 1
-        if room < 0:
-            lines.append(f"- and {len(sets) - number} more groups of tools")
-            break
-        lines.append(line)
-    return "\n".join([*lines, "", _CLOSING])
-
-
-def _first_sentence(description: str) -> str:
-    first = " ".join(re.split(r"(?<=[.!?])\s", description.strip(), maxsplit=1)[0].split()).rstrip(
-        "."
-    )
-    return (
-        first if len(first) <= _DESCRIPTION else first[: _DESCRIPTION - 1].rsplit(" ", 1)[0] + "…"
-    )
+    wanted = extract_intent(text)
+    return wanted is None or wanted.type is IntentType.HELP or phrases.is_greeting(text)

@@ -12,13 +12,14 @@ import structlog
 
 from threadline.conversations.contract import BegunTurn, PassToOperator
 from threadline.conversations.deps import ConversationDeps
+from threadline.conversations.help import Help, asked_by, build_help, is_example
 from threadline.conversations.model.conversation import (
     ConversationSnapshot,
     ConversationTurn,
     OutcomeKind,
 )
 from threadline.conversations.model.turn_route import Agent, Branch, TurnRoute, choose_route
-from threadline.conversations.replies import IntentType, extract_intent, help_text
+from threadline.conversations.replies import IntentType, extract_intent
 from threadline.conversations.store.conversation import ConversationStore
 from threadline.conversations.store.handovers import HandoverStore
 from threadline.conversations.store.messages import MessageStore, TurnMessage
@@ -45,6 +46,7 @@ from threadline.rfps.model import Rfp, RfpNotFound, Scope, ScopeSource, find_rfp
 from threadline.rfps.store import RfpStore
 from threadline.slack.model import Thread
 from threadline.slack.text import mentions_in
+from threadline.slack.users import display_name
 from threadline.threads import phrases
 from threadline.threads.model import turn_id
 from threadline.tools.registry import available_tools
@@ -171,13 +173,17 @@ async def _choose_route(
             Agent.ASSISTANT, Branch.A, ends=OutcomeKind.SILENT, relays_to_person=True
         ), snapshot
     route = await _route_by_rules(deps, tx, turn, snapshot, taken)
+    asked = await _asked_by_button(deps, taken)
     # If several people write, a message without a mention of the bot is not for it.
     not_addressed = (
         not snapshot.addressed_due
         and (await ConversationStore(tx).lock(thread)).has_several_people
     )
     return replace(
-        route, relays_to_person=person is not None, not_addressed=not_addressed
+        route,
+        notes=(*asked, *route.notes),
+        relays_to_person=person is not None,
+        not_addressed=not_addressed,
     ), snapshot
 
 
@@ -217,8 +223,13 @@ async def _route_by_rules(
     if said.addressed:
         chosen = choose_route(words, pending=pending, resumes_turn=resumes, bound=done.scopes[0])
     if said.addressed and not done.notes and _wants_help(thread, taken, snapshot):
-        told = help_text(available_tools(deps.registry, deps.services))
-        return replace(_reply_by_rule(told), missing=chosen.missing)
+        shown = _help(deps, thread, taken, hidden)
+        return replace(
+            _reply_by_rule(shown.text),
+            missing=chosen.missing,
+            is_help=True,
+            examples=shown.examples,
+        )
     if done.linked or not said.addressed or find_rfp_ids(f"{words}\n{pending}"):
         trouble = ""  # the thread's RFP does not matter to this turn
     route = await _checked(deps, tx, thread, chosen, [*done.notes, trouble], done.bound)
@@ -364,6 +375,40 @@ def _wants_help(
     )
 
 
+def _help(
+    deps: ConversationDeps,
+    thread: Thread,
+    taken: Sequence[TurnMessage],
+    hidden: frozenset[RecordKind],
+) -> Help:
+    """Return the help for the people who ask. It leaves out the tools whose records are hidden
+    from them, and greets them unless they asked for help in words.
+    """
+    wanted = [extract_intent(each.text) for each in taken]
+    offered = available_tools(deps.registry, deps.services)
+    return build_help(
+        thread.channel,
+        {each.toolset for each in offered if hidden.isdisjoint(each.records)},
+        deps.case_channels,
+        greets=not any(each and each.type is IntentType.HELP for each in wanted),
+        has_model=deps.model is not None,
+    )
+
+
+async def _asked_by_button(
+    deps: ConversationDeps, taken: Sequence[TurnMessage]
+) -> tuple[str, ...]:
+    """Return a line for each request that a person made by a button: Slack shows no message of
+    theirs.
+    """
+    lines = list[str]()
+    for each in taken:
+        if is_example(each.message_id):
+            user = await deps.users.get_known(each.author_id)
+            lines.append(asked_by(display_name(user, each.author_id), each.text))
+    return tuple(lines)
+
+
 def _reply_by_rule(reply: str) -> TurnRoute:
     return TurnRoute(
         Agent.ASSISTANT, Branch.A, Scope(), ends=OutcomeKind.REPLIED_BY_RULE, reply=reply
@@ -412,6 +457,7 @@ def waits_for_next_turn(
     them:
 
     - commands about the thread itself;
+    - examples that were asked by a button, since the answer names the person;
     - for the operator, messages about another RFP than that of the turn;
     - for the assistant, messages that need a separate decision: on a sensitive topic, or addressed
       to the bot in a turn that only overhears.
@@ -419,7 +465,8 @@ def waits_for_next_turn(
     scope = route.scope.rfp_id if route.agent is Agent.OPERATOR else ""
 
     def stays(taken: TurnMessage) -> bool:
-        if _command(taken) is not None and not is_job_question(taken.message_id):
+        is_command = _command(taken) is not None and not is_job_question(taken.message_id)
+        if is_command or is_example(taken.message_id):
             return True
         if route.agent is Agent.ASSISTANT and (
             (route.not_addressed and taken.addressed)

@@ -5,18 +5,20 @@ Sources: https://docs.slack.dev/reference/interaction-payloads/block_actions-pay
 https://docs.slack.dev/reference/interaction-payloads/view-interactions-payload.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from threadline.approvals.contract import approval_pressed
 from threadline.approvals.model import APPROVE, REJECT
+from threadline.conversations.help import ASK_EXAMPLE, example_id
 from threadline.handovers.blocks import MAX_REPLY, reply_modal
 from threadline.handovers.contract import handover_pressed
 from threadline.handovers.model import CLOSE, REPLY, TAKE, UNDO, parse_value
 from threadline.privacy.redaction import redact
-from threadline.slack.model import clean_text
-from threadline.threads.model import ButtonPress
+from threadline.slack.model import Thread, clean_text
+from threadline.threads.model import ButtonPress, IncomingMessage, MessageKind, SenderType
 from threadline.threads.workflow_client import WorkflowStart
 
 BLOCK_ACTIONS = "block_actions"
@@ -35,6 +37,8 @@ _BUTTONS: Mapping[str, Callable[[str, ButtonPress], WorkflowStart | None]] = {
 """For each button, the function that returns the workflow of a press in a team; None if the
 button's value names no workflow.
 """
+_EXAMPLE = re.compile(rf"{ASK_EXAMPLE}:[0-9]{{1,2}}")
+_TIMESTAMP = re.compile(r"[0-9]{1,12}\.[0-9]{1,6}")
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,39 @@ def parse_button(body: Mapping[str, Any], team: str, bot_id: str) -> WorkflowSta
         workflow_of = _BUTTONS.get(press.action_id)
         if workflow_of and press.user_id and (start := workflow_of(team, press)):
             return start
+    return None
+
+
+def parse_example(
+    body: Mapping[str, Any], team: str, bot_id: str
+) -> tuple[Thread, IncomingMessage] | None:
+    """Return a pressed example of a help as a message of the person who pressed, with its thread;
+    None for any other JSON object. `team` and `bot_id`: as for `parse_button`.
+
+    The message's id is the same when the person presses again, so the example is asked once.
+    """
+    if _text(body, "message", "bot_id") not in ("", bot_id):
+        return None
+    place = _text(body, "container", "message_ts") or _text(body, "message", "ts")
+    actions = body.get("actions")
+    for action in actions if isinstance(actions, list) else ():
+        press = _press(body, action)
+        at = f"{press.at:.6f}" if press.at else place
+        is_placed = all(_TIMESTAMP.fullmatch(each) for each in (place, press.thread_ts, at))
+        is_complete = is_placed and press.channel and press.user_id and press.value
+        if not (_EXAMPLE.fullmatch(press.action_id) and is_complete):
+            continue
+        identity = example_id(team, press.channel, place, press.action_id, press.user_id)
+        return Thread(team, press.channel, press.thread_ts), IncomingMessage(
+            identity,
+            MessageKind.MESSAGE,
+            SenderType.UNKNOWN,
+            press.user_id,
+            redact(press.value),
+            press.channel,
+            at,
+            addressed=True,
+        )
     return None
 
 

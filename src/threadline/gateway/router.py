@@ -27,6 +27,7 @@ from threadline.gateway.interactions import (
     BLOCK_ACTIONS,
     VIEW_SUBMISSION,
     parse_button,
+    parse_example,
     parse_modal_request,
     parse_submission,
     pressing_user,
@@ -73,6 +74,10 @@ _RECENT_RUNS = 5
 _REFUSED = (
     "The person who asked is now a guest or from another company, so the bot does not answer "
     "there."
+)
+_PRESS_AGAIN = (
+    "Slack does not deliver a press again. The person who pressed the button sees an error, and "
+    "can press it again"
 )
 _BUTTON_PRESS = "button_press"
 _MODAL_OPENED = "modal_opened"
@@ -171,10 +176,12 @@ class EventRouter:
         return Handled(found) if isinstance(found, Ignored) else await self.deliver(found)
 
     async def _handle_press(self, body: Mapping[str, Any]) -> Handled:
-        """Open the modal of a press, or pass the press to its workflow."""
+        """Open the modal of a press, ask its example, or pass the press to its workflow."""
         team = self._config.team
         bot_id = self._config.bot_id
         user = pressing_user(body)
+        if asked := parse_example(body, team, bot_id):
+            return await self._ask_example(*asked)
         modal = parse_modal_request(body, team, bot_id)
         if modal is None or self._open_view is None:
             return await self._accept_press(parse_button(body, team, bot_id), user, _BUTTON_PRESS)
@@ -184,15 +191,18 @@ class EventRouter:
             await self._open_view(modal.trigger_id, modal.view)
         return Handled(_MODAL_OPENED)
 
+    async def _ask_example(self, thread: Thread, message: IncomingMessage) -> Handled:
+        """Deliver the example as if the person who pressed had written it."""
+        async with _accepting(f"Temporal did not accept {message.id}. {_PRESS_AGAIN}"):
+            return await self._deliver(Route(RouteTarget.CONVERSATION, thread, message))
+
     async def _accept_press(self, press: WorkflowStart | None, user: str, outcome: str) -> Handled:
         if press is None:
             return Handled(IgnoreReason.UNKNOWN_BUTTON)
         if await self._is_bot(user):
             return Handled(AuthorRefusal.BOT)
         async with _accepting(
-            f"Temporal did not accept a press for {press.workflow_id}, and Slack does not "
-            "deliver it again. The person who pressed the button sees an error, and can press "
-            "it again"
+            f"Temporal did not accept a press for {press.workflow_id}. {_PRESS_AGAIN}"
         ):
             await self._workflows.start(press)
         return Handled(outcome, signalled=True)

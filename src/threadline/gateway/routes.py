@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from threadline.conversations.replies import asks_for_help
 from threadline.gateway import events
 from threadline.gateway.events import SlackEvent
 from threadline.slack.model import BOT_NAME, MAX_NAME, AuthorRefusal, Thread
@@ -43,7 +44,7 @@ class IgnoreReason(StrEnum):
     OTHER_INSTALLATION = "other_installation"
     """Delivered to the installation of another workspace."""
     UNKNOWN_BUTTON = "unknown_button"
-    """A press of another button, or another modal, than those of approvals and handovers."""
+    """A press of another button, or another modal, than those of approvals, handovers and help."""
 
 
 class RouteTarget(StrEnum):
@@ -246,6 +247,16 @@ def _is_changed(event: SlackEvent, at: RoutingConfig) -> bool:
     return event.text_changed or (event.files_removed and not keeps_files)
 
 
+def _asks_developers_help(event: SlackEvent, at: RoutingConfig) -> bool:
+    """Return whether a new root in a developers' channel only calls the bot, greets it or asks it
+    for help. Cases begin in the reports channel, so no other root there counts.
+    """
+    is_new_root = event.is_root and not event.correction
+    brings_more = bool(event.files or event.forwarded)
+    calls_bot = is_new_root and event.calls == {at.bot_user_id} and not brings_more
+    return calls_bot and asks_for_help(event.words)
+
+
 def _in_reports(event: SlackEvent, at: RoutingConfig) -> bool:
     return event.channel == at.reports_channel
 
@@ -308,6 +319,10 @@ _RULES: tuple[tuple[Callable[[SlackEvent, RoutingConfig], bool], _Make | Ignored
     ),
     (_in_reports, IgnoreReason.THIRD_PARTY),
     # The developers' channels: only threads that the bot opened belong to cases.
+    (
+        lambda event, at: _in_case_channel(event, at) and _asks_developers_help(event, at),
+        _conversation(RouteTarget.CONVERSATION),
+    ),
     (
         lambda event, at: _in_case_channel(event, at) and event.is_root,
         IgnoreReason.ROOT_IN_CASE_CHANNEL,

@@ -15,6 +15,7 @@ from threadline.cases.model import CaseReaders
 from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.blocks import answer_of
 from threadline.conversations.deps import ConversationDeps, DecisionDeps
+from threadline.conversations.help import CaseChannelIds
 from threadline.conversations.model.conversation import ConversationLimits
 from threadline.conversations.model.draft_share import DraftShare
 from threadline.conversations.posting import find_answer_part
@@ -101,6 +102,7 @@ async def open_conversations(
             job_types=_job_types(services),
             sensitive_words=settings.decision.sensitive_words,
             report_fault=deps.faults.report,
+            case_channels=_case_channel_ids(deps),
         )
         approvals = LiveApprovalActivities(
             deps.database,
@@ -115,6 +117,11 @@ async def open_conversations(
             approving,
         )
         yield LiveConversationActivities(conversation_deps), approvals
+
+
+def _case_channel_ids(deps: CoreDeps) -> CaseChannelIds:
+    developers = frozenset({deps.case_channels.summaries, deps.case_channels.escalations})
+    return CaseChannelIds(deps.reports_channel, developers)
 
 
 def _decision_deps(

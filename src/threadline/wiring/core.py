@@ -54,6 +54,7 @@ class CoreDeps:
     case_channels: CaseChannels
     identity: BotIdentity
     admin_channel: str
+    reports_channel: str
 
     @cached_property
     def workflows(self) -> WorkflowClient:
@@ -126,6 +127,7 @@ async def connect_core(settings: CoreSettings, client: Client) -> AsyncIterator[
                 ),
                 identity,
                 settings.channels.admin,
+                settings.channels.reports_channel,
             )
 
 

@@ -57,6 +57,7 @@ class TurnRoute:
         notes: texts that precede the answer.
         resumes_turn: the turn whose request continues here; 0 for none.
         missing: `missing_question` if the message contains only mentions.
+        is_help: `reply` is a help in mrkdwn, with the requests of `examples` on its buttons.
     """
 
     agent: Agent
@@ -68,6 +69,8 @@ class TurnRoute:
     notes: tuple[str, ...] = ()
     resumes_turn: int = 0
     missing: str = ""
+    is_help: bool = False
+    examples: tuple[str, ...] = ()
     prior_steps: int = 0
     """Steps of the assistant before the operator took over."""
     has_fact_to_remember: bool = False
