@@ -16,7 +16,9 @@ from tests.support.conversation_activities import (
 )
 from tests.support.decision_activities import engine_of
 from threadline.conversations import blocks
+from threadline.conversations.activities import RECEIVED_REACTION
 from threadline.conversations.contract import ActRequest, FinishRequest, ThreadNotice
+from threadline.conversations.help import ASK_EXAMPLE, example_id
 from threadline.conversations.model import answers
 from threadline.conversations.model.conversation import (
     ConversationOutcome,
@@ -32,7 +34,7 @@ from threadline.threads.store import ThreadBindingStore
 from threadline.tools.model import Operation, ToolResult, ToolStatus
 from threadline.tools.store import LoggedCall, ToolLedger
 from threadline_devstack.models.script import ScriptTurn
-from threadline_devstack.slack.identity import ESCALATIONS, REPORTER
+from threadline_devstack.slack.identity import BYSTANDER, ESCALATIONS, REPORTER, TEAM
 
 __all__ = ["make_talk", "talk"]
 
@@ -189,6 +191,17 @@ async def test_help_is_given_without_a_model_where_nothing_is_asked(
     assert "Create a lamp" not in posted.text
     assert posted.text.startswith("Hi there!") is (text != "help")
     assert len(talk.model.log) == 0
+
+
+async def test_pressed_example_gets_no_emoji_since_slack_has_no_such_message(
+    talk: ConversationActivityScene,
+) -> None:
+    written = talk.message("help")
+    button = f"{ASK_EXAMPLE}:1"
+    place = (TEAM, talk.thread.channel, written.ts)
+    pressed = talk.message("list", id=example_id(*place, button, BYSTANDER), sender_id=BYSTANDER)
+    await talk.said(written, pressed)
+    assert talk.reacted == {written.ts: RECEIVED_REACTION}
 
 
 async def test_deleted_message_is_not_answered_because_an_edit_of_an_earlier_one_waits(
