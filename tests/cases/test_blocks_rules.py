@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from threadline.cases import blocks
 from threadline.cases.blocks import (
+    card_message,
     closing_text,
     duration_text,
     escalated_text,
@@ -67,6 +68,7 @@ def found(
         close_reason="",
         cost_usd=1.0,
         created_at=datetime.now(UTC),
+        pull_request="https://code.example/pr/7?a=1&b=2",
     )
     return TurnPost(
         action=Action.POST_FINDINGS,
@@ -76,7 +78,6 @@ def found(
         failure="",
         cost_usd=0.417,
         tokens=12_345,
-        fix_url="https://code.example/pr/7?a=1&b=2",
         reporter_words="",
         used=(),
     )
@@ -182,6 +183,42 @@ def test_duration_is_shown_in_whole_units(seconds: float, said: str) -> None:
     assert duration_text(seconds) == said
 
 
+@pytest.mark.parametrize(
+    ("status", "reason", "shown"),
+    [
+        (CaseStatus.INVESTIGATING, "", ":mag: Investigating"),
+        (CaseStatus.AWAITING_REPORTER, "", ":hourglass: Waiting for the reporter"),
+        (CaseStatus.PENDING_VERIFICATION, "", ":bell: Waiting for developers"),
+        (CaseStatus.ESCALATED, "", ":rotating_light: People are called"),
+        (CaseStatus.RESOLVED, Reason.REPORTER_CLOSED, "Closed, as its reporter asked"),
+        (CaseStatus.RESOLVED, Reason.FIX_MERGED, "Resolved: its fix was merged"),
+    ],
+)
+def test_card_shows_the_status_and_the_facts_of_a_case(
+    status: CaseStatus, reason: str, shown: str
+) -> None:
+    case = replace(found().case, status=status, close_reason=reason)
+    (card,) = card_message(case, "https://acme.slack.com/")
+    head, facts, last = (str(block) for block in card.blocks)
+    assert shown in head
+    assert shown in card.text
+    assert "BUG-12" in head
+    assert "<!channel>" not in str(card)
+    for fact in ("Severity S2", "<@U1>", "components upload, api", "cost $1.00"):
+        assert fact in facts
+    assert "<https://acme.slack.com/archives/C1/p10|Report>" in facts
+    assert "Pull request" in facts
+    assert ("reopen" in last) is (status is CaseStatus.RESOLVED)
+
+
+def test_card_links_only_what_is_known() -> None:
+    (card,) = card_message(replace(found().case, pull_request="", components=[]))
+    assert "Report>" not in str(card.blocks)
+    assert "Pull request" not in str(card.blocks)
+    assert "components" not in str(card.blocks)
+
+
 def test_unknown_cost_is_shown_as_unknown_with_the_tokens() -> None:
-    (message,) = findings_message(replace(found(), cost_usd=None, fix_url=None))
+    without_fix = replace(found().case, pull_request="")
+    (message,) = findings_message(replace(found(), case=without_fix, cost_usd=None))
     assert message.blocks[-1]["elements"][0]["text"] == "Turn 3 · cost unknown, 12,345 tokens"

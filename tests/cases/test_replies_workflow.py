@@ -4,8 +4,9 @@ what they write.
 
 import pytest
 
-from tests.support.case_scene import CaseScene, StartCase, outcome
+from tests.support.case_scene import CaseScene, HeldTurn, StartCase, outcome
 from threadline.cases.model import Action
+from threadline.threads.model import MessageKind
 from threadline_devstack.slack.identity import REPORTS, SUMMARIES
 
 pytestmark = pytest.mark.timeout(120)
@@ -13,8 +14,8 @@ POST = Action.POST_FINDINGS
 
 
 def shown(scene: CaseScene) -> list[str]:
-    """Return the bot's messages in the summary thread, with its root."""
-    return scene.said(SUMMARIES)
+    """Return the bot's messages in the summary thread, without its root, the card."""
+    return scene.said(SUMMARIES)[1:]
 
 
 async def until_settled(scene: CaseScene, turns: int) -> None:
@@ -49,13 +50,12 @@ async def test_new_findings_replace_the_earlier_ones_and_a_note_names_the_change
         await until_settled(scene, 1)
         await scene.developer("look at the rounding")
         await until_settled(scene, 2)
-        root, findings, note = shown(scene)
+        findings, note = shown(scene)
         assert "the tax is rounded twice" in findings
         assert "the tax is added twice" not in findings
         assert "Severity S1" in findings
         assert "the severity (S2, now S1) and the summary." in note
         assert "root cause" not in note
-        assert root
 
 
 async def test_findings_that_people_have_deleted_are_posted_again(start_case: StartCase) -> None:
@@ -84,12 +84,12 @@ async def test_findings_grow_and_shrink_in_their_place(start_case: StartCase) ->
         await until_settled(scene, 1)
         await scene.developer("all of it, please")
         await until_settled(scene, 2)
-        _, first, second, *_ = shown(scene)
+        first, second, *_ = shown(scene)
         assert "(1/" in first
         assert "(2/" in second
         await scene.developer("shorter, please")
         await until_settled(scene, 3)
-        _, first, second, *_ = shown(scene)
+        first, second, *_ = shown(scene)
         assert "short again" in first
         assert "long" not in second
 
@@ -99,10 +99,10 @@ async def test_turn_that_has_nothing_to_say_posts_nothing(start_case: StartCase)
     async with start_case(*script) as scene:
         await scene.report()
         await until_settled(scene, 1)
-        before = scene.said(SUMMARIES) + scene.said(REPORTS)
+        before = shown(scene) + scene.said(REPORTS)
         await scene.developer("I think so, too")
         await until_settled(scene, 2)
-        assert scene.said(SUMMARIES) + scene.said(REPORTS) == before
+        assert shown(scene) + scene.said(REPORTS) == before
 
 
 async def test_same_findings_again_are_no_change(start_case: StartCase) -> None:
@@ -113,7 +113,7 @@ async def test_same_findings_again_are_no_change(start_case: StartCase) -> None:
         await scene.developer("are you sure?")
         await until_settled(scene, 2)
         assert scene.times_said("my findings are the same", SUMMARIES) == 1
-        assert len(shown(scene)) == 3
+        assert len(shown(scene)) == 2
 
 
 async def test_thanks_and_words_to_a_colleague_start_no_turn(start_case: StartCase) -> None:
@@ -127,3 +127,60 @@ async def test_thanks_and_words_to_a_colleague_start_no_turn(start_case: StartCa
         await scene.developer("please add a test")
         await until_settled(scene, 2)
         assert scene.agent.batches[1] == ["thanks!", "<@U77> lunch?", ":+1:", "please add a test"]
+
+
+def card(scene: CaseScene) -> str:
+    return scene.said(SUMMARIES)[0]
+
+
+async def until_card(scene: CaseScene, words: str) -> None:
+    async def shows() -> bool:
+        return words in card(scene)
+
+    await scene.until(shows, f"the card says {words!r}")
+
+
+async def test_card_shows_the_case_as_it_is(start_case: StartCase) -> None:
+    turn = HeldTurn(outcome(POST, "", reply="Done.", severity="S1"))
+    async with start_case(outcome(POST), turn) as scene:
+        await scene.report()
+        await until_settled(scene, 1)
+        await until_card(scene, "Waiting for developers")
+        assert "Severity S2" in card(scene)
+        await scene.developer("this is worse than S2")
+        await turn.began.wait()
+        await until_card(scene, "Investigating")
+        turn.finish.set()
+        await until_card(scene, "Waiting for developers")
+        assert "Severity S1" in card(scene)
+        await scene.reporter("never mind", MessageKind.CLOSE)
+        assert await scene.result() == "resolved"
+        assert "Closed, as its reporter asked" in card(scene)
+        assert scene.times_said("BUG-1: Cart total", SUMMARIES) >= 1
+
+
+async def test_card_that_people_have_deleted_stops_nothing(start_case: StartCase) -> None:
+    async with start_case(outcome(POST), outcome(POST, "", reply="Done.")) as scene:
+        await scene.report()
+        await until_settled(scene, 1)
+        case = await scene.case()
+        assert case.summary
+        scene.slack.workspace.delete(SUMMARIES, case.summary.ts)
+        await scene.reporter("it is worse now")
+        await until_settled(scene, 2)
+        assert scene.times_said("Done.", SUMMARIES) == 1
+
+
+async def test_card_that_slack_refuses_is_updated_with_the_next_change(
+    start_case: StartCase,
+) -> None:
+    async with start_case(outcome(POST), outcome(POST, "", reply="")) as scene:
+        await scene.report()
+        await until_settled(scene, 1)
+        await until_card(scene, "Waiting for developers")
+        scene.slack.faults.refuse("chat.update", "cant_update_message")
+        await scene.developer("any news?")
+        await until_settled(scene, 2)
+        await scene.reporter("never mind", MessageKind.CLOSE)
+        assert await scene.result() == "resolved"
+        assert "Closed, as its reporter asked" in card(scene)

@@ -166,7 +166,7 @@ async def keep(home: CaseScene, words: str) -> None:
 
 async def until_second_turn(home: CaseScene) -> None:
     """Wait for the second turn; the case may take another step first if it was interrupted."""
-    await until_posted(home, "BUG-1:turn:2:findings")
+    await until_posted(home, "BUG-1:turn:2:reply")
     await home.until_status(CaseStatus.INVESTIGATING, CaseStatus.PENDING_VERIFICATION)
 
 
@@ -176,7 +176,8 @@ async def test_terminated_case_answers_the_stored_messages(home: CaseScene) -> N
     await keep(home, "Is it the discount?")
     await sweep(home)
     await until_second_turn(home)
-    assert [len(posts_with(home, f"BUG-1:turn:{turn}:findings")) for turn in (1, 2)] == [1, 1]
+    posts = ("BUG-1:turn:1:findings", "BUG-1:turn:2:reply")
+    assert [len(posts_with(home, key)) for key in posts] == [1, 1]
     assert await resent(home) == 0
 
 
@@ -188,7 +189,7 @@ async def test_message_that_a_terminated_case_accepted_is_answered(home: CaseSce
     await sweep(home)  # answers it if it was stored
     await until_second_turn(home)
     assert ("developer", "Is it the discount?") in await entries(home)
-    assert len(posts_with(home, "BUG-1:turn:2:findings")) == 1
+    assert len(posts_with(home, "BUG-1:turn:2:reply")) == 1
 
 
 async def test_message_stored_after_the_end_reopens_the_case(home: CaseScene) -> None:

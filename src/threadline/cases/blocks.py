@@ -2,12 +2,23 @@
 occasion. Pure.
 """
 
-from threadline.cases.model import DAY, HOUR, MINUTE, NoticeKind, Reason, SlaEventKind, SlaTarget
+from threadline.cases.model import (
+    DAY,
+    HOUR,
+    MINUTE,
+    CaseRecord,
+    CaseStatus,
+    NoticeKind,
+    Reason,
+    SlaEventKind,
+    SlaTarget,
+)
 from threadline.cases.outcome import StoredOutcome, TurnPost
 from threadline.forge.model import PullRequest
 from threadline.models.prices import cost_text
 from threadline.privacy.redaction import redact
 from threadline.slack import formatting
+from threadline.slack.model import permalink
 from threadline.slack.mrkdwn import escape
 from threadline.slack.splitting import open_fence
 
@@ -44,11 +55,18 @@ _SLA = {
     ),
 }
 
-SUMMARY_ROOT = (
-    "Findings follow in this thread. Answer here at any time: your messages are part of the "
+_INVITATION = (
+    "Findings are in this thread. Answer there at any time: your messages are part of the "
     "investigation."
 )
-"""Text under the headline of a case's thread in the summaries channel."""
+"""Last line of a case's card."""
+_STATUSES = {
+    CaseStatus.NEW: ":mag: Investigating",
+    CaseStatus.INVESTIGATING: ":mag: Investigating",
+    CaseStatus.AWAITING_REPORTER: ":hourglass: Waiting for the reporter",
+    CaseStatus.PENDING_VERIFICATION: ":bell: Waiting for developers",
+    CaseStatus.ESCALATED: ":rotating_light: People are called",
+}
 
 
 def findings_message(found: TurnPost) -> tuple[formatting.Rendered, ...]:
@@ -69,6 +87,49 @@ def findings_message(found: TurnPost) -> tuple[formatting.Rendered, ...]:
             formatting.Rendered(text=text, blocks=(*head, formatting.markdown(part), *foot))
         )
     return tuple(messages)
+
+
+def card_message(case: CaseRecord, workspace: str = "") -> tuple[formatting.Rendered, ...]:
+    """Render a case's card, the root of its thread in the summaries channel.
+
+    Args:
+        case: The case as it is now.
+        workspace: The workspace's address, for the link to the report; may be empty.
+    """
+    title = formatting.one_line(redact(case.title))
+    status = _status_text(case)
+    facts = [
+        f"Severity {case.severity}",
+        f"reported by {formatting.mention(case.reporter_id)}",
+        *_components(case),
+        f"cost {cost_text(case.cost_usd, digits=2)}",
+    ]
+    links = []
+    if workspace:
+        links.append(formatting.link(permalink(workspace, case.thread), "Report"))
+    if case.pull_request:
+        links.append(formatting.link(case.pull_request, "Pull request"))
+    last = _REOPEN if case.status is CaseStatus.RESOLVED else _INVITATION
+    blocks = (
+        formatting.section(f"*{escape(case.bug_id)}: {title}*\n{status}"),
+        formatting.context(" · ".join([*facts, *links])),
+        formatting.context(last),
+    )
+    text = formatting.fallback_text(f"{case.bug_id}: {redact(case.title)}", f"{status}. {last}")
+    return (formatting.Rendered(text=text, blocks=blocks),)
+
+
+def _status_text(case: CaseRecord) -> str:
+    if case.status is CaseStatus.RESOLVED and case.close_reason:
+        ended = _ENDED[Reason(case.close_reason)].rstrip(".")
+        return f":white_check_mark: {ended[0].upper()}{ended[1:]}"
+    return _STATUSES.get(case.status, ":white_check_mark: Resolved")
+
+
+def _components(case: CaseRecord) -> list[str]:
+    if not case.components:
+        return []
+    return ["components " + formatting.one_line(redact(", ".join(case.components)))]
 
 
 def question_message(bug_id: str, reporter: str, text: str) -> tuple[formatting.Rendered, ...]:
@@ -223,8 +284,7 @@ def fix_proposed_text(bug_id: str) -> str:
 def _findings_head(found: TurnPost, title: str) -> formatting.Block:
     shown = _shown(found)
     facts = [f"Severity {found.case.severity}", f"confidence {shown.confidence:.0%}"]
-    if found.case.components:
-        facts.append("components " + formatting.one_line(redact(", ".join(found.case.components))))
+    facts += _components(found.case)
     facts.append(f"reported by {formatting.mention(found.case.reporter_id)}")
     return formatting.section(
         f"*{escape(found.case.bug_id)}: {formatting.one_line(title)}*\n{' · '.join(facts)}"
@@ -263,8 +323,8 @@ def _findings_text(found: TurnPost) -> str:
 
 def _findings_foot(found: TurnPost) -> formatting.Block:
     words = [f"Turn {found.turn}", cost_text(found.cost_usd, found.tokens, digits=2)]
-    if found.fix_url:
-        words.append(formatting.link(found.fix_url, "Pull request"))
+    if found.case.pull_request:
+        words.append(formatting.link(found.case.pull_request, "Pull request"))
     return formatting.context(" · ".join(words))
 
 

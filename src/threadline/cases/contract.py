@@ -298,6 +298,11 @@ class CasePostActivities(ABC):
     async def create_summary_thread(self, bug_id: str) -> None:
         """Post the case's root in the summaries channel, once, and store its thread."""
 
+    @activity_options(POST)
+    @abstractmethod
+    async def update_card(self, bug_id: str) -> None:
+        """Show the case as it is now in the root of its summary thread. Idempotent."""
+
     @activity_options(replace(POST, start_to_close=120))
     @abstractmethod
     async def post_investigation_results(self, turn: TurnRef) -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, ClassVar
 
-from threadline.slack.model import Thread
+from threadline.slack.model import Thread, permalink
 from threadline.slack.text import with_forwarded
 from threadline.threads.model import IncomingMessage, ThreadOwner, format_utc
 
@@ -262,13 +262,16 @@ class CaseSnapshot(CaseFields):
 
 @dataclass(frozen=True, kw_only=True)
 class CaseRecord(CaseFields):
-    """A case as people see it; `summary` is its thread in the summaries channel."""
+    """A case as people see it; `summary` is its thread in the summaries channel, `pull_request` an
+    address, or empty.
+    """
 
     thread: Thread
     summary: Thread | None
     components: list[str]
     close_reason: str
     created_at: datetime
+    pull_request: str = ""
 
 
 @dataclass(frozen=True)
@@ -316,6 +319,18 @@ def may_start_turn(snapshot: CaseSnapshot) -> bool:
         else snapshot.has_unread
     )
     return due and not snapshot.close_requested and snapshot.status in START_REASONS
+
+
+def card_facts(case: CaseSnapshot) -> str:
+    """Return the facts that a case's card shows, to compare; empty while it has no card. During a
+    turn only the status counts: the rest changes at its end.
+    """
+    if not case.has_summary_thread:
+        return ""
+    if case.status in (CaseStatus.NEW, CaseStatus.INVESTIGATING):
+        return CaseStatus.INVESTIGATING.value
+    pull_request = "open" if case.pull_request_open else ""
+    return f"{case.status} {case.severity} {case.turn} {pull_request} {case.title}"
 
 
 def describe_state(case: CaseSnapshot, trouble: str) -> str:
@@ -390,6 +405,8 @@ class BugState:
     """
     refusals: int = 0
     """Number of consecutive refusals."""
+    card: str = ""
+    """The facts that the case's card shows, see `card_facts`."""
 
 
 @dataclass(frozen=True)
@@ -431,13 +448,8 @@ class CaseReaders:
     workspace: str
 
     def link(self, thread: Thread) -> str:
-        """Return the permalink of a thread's root.
-
-        See the example at https://docs.slack.dev/reference/methods/chat.getPermalink.
-        """
-        return (
-            f"{self.workspace.rstrip('/')}/archives/{thread.channel}/p{thread.ts.replace('.', '')}"
-        )
+        """Return the permalink of a thread's root."""
+        return permalink(self.workspace, thread)
 
 
 @dataclass(frozen=True)

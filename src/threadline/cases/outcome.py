@@ -168,8 +168,8 @@ class AnsweredTurn:
 class TurnPost(AnsweredTurn):
     """The source of a turn's posts.
 
-    `fix_url`: the address of the case's pull request; `reporter_words`: everything the reporter
-    has written, with the names of their attachments; `used`: (channel, ts) of the messages that
+    `reporter_words`: everything the reporter has written, with the names of their attachments;
+    `used`: (channel, ts) of the messages that
     the turn has read and that still exist; `asked` and `read`: as in `Basis`, the `ts` of the
     messages that the turn answers, and of those read before it ended.
 
@@ -183,7 +183,6 @@ class TurnPost(AnsweredTurn):
     failure: str
     cost_usd: float | None
     tokens: int
-    fix_url: str | None
     reporter_words: str
     used: tuple[tuple[str, str], ...]
     asked: tuple[str, ...] = ()

@@ -77,8 +77,8 @@ def _escalation_key(bug_id: str, number: int) -> str:
 class CaseChannels:
     """The channels of a case's posts, and the people on call.
 
-    `team` and `bot_user` are Slack's ids of the workspace and of the bot; `tiers` holds user and
-    group ids by tier of on-call, the first to be called first.
+    `team` and `bot_user` are Slack's ids of the workspace and of the bot, `workspace` its address;
+    `tiers` holds user and group ids by tier of on-call, the first to be called first.
     """
 
     team: str
@@ -87,6 +87,7 @@ class CaseChannels:
     escalations: str
     tiers: Sequence[Sequence[str]] = ()
     targets: Mapping[Severity, SlaTarget] = field(default_factory=lambda: DEFAULT_TARGETS)
+    workspace: str = ""
 
     def on_call(self, tier: int) -> Sequence[str]:
         return self.tiers[min(tier, len(self.tiers) - 1)] if self.tiers else ()
@@ -172,6 +173,14 @@ class LiveCasePostActivities(CasePostActivities):
             beside = told.basis("asked")
             await self._post_beside(told.case, asked_in, f"turn:{turn.turn}:asked", notice, beside)
         self.outbox.add_reactions(_ANSWERED, told.used)
+
+    async def update_card(self, bug_id: str) -> None:
+        case = await self._case(bug_id)
+        if case.summary:
+            rendered = blocks.card_message(case, self.channels.workspace)
+            await self.outbox.replace(
+                Post(_summary_key(bug_id), case.summary.channel, None, rendered)
+            )
 
     async def create_summary_thread(self, bug_id: str) -> None:
         await self._open_summary(await self._case(bug_id))
@@ -283,7 +292,7 @@ class LiveCasePostActivities(CasePostActivities):
     async def _open_summary(self, case: CaseRecord) -> Thread:
         if case.summary:
             return case.summary
-        rendered = formatting.notice(blocks.SUMMARY_ROOT, headline=f"{case.bug_id}: {case.title}")
+        rendered = blocks.card_message(case, self.channels.workspace)
         opens = case_owner(case.thread, SUMMARY)
         channel = self.channels.summaries
         basis = Basis.of_thread("summary", case.thread)

@@ -115,7 +115,7 @@ def _card(context: ToolContext, source: CardSource) -> dict[str, Any]:
             "title": case.title,
             "components": case.components,
             "findings": next(filter(None, (turn.outcome.summary for turn in turns)), ""),
-            "pull_request": source.pull_request,
+            "pull_request": source.case.pull_request,
         }
     return {name: value for name, value in card.items() if value or name == "title"}
 

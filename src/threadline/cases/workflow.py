@@ -37,6 +37,7 @@ from threadline.cases.model import (
     UnpostedTurn,
     UnsaidNotice,
     WorkflowState,
+    card_facts,
     describe_state,
     session_id,
     shown_state,
@@ -88,6 +89,7 @@ class BugInvestigationWorkflow(ThreadHandler):
         self.background = BackgroundTasks()
         self.thread_run = ThreadRun(self)
         self._closing_unposted = False
+        self._card: asyncio.Task[None] | None = None
         self._sla_signal: asyncio.Task[None] | None = None
         self._trouble = ""
         """The reason why the last attempt at this turn failed, or its posts were refused."""
@@ -743,6 +745,26 @@ class BugInvestigationWorkflow(ThreadHandler):
         if case.rev >= self.case.rev:
             self.state.case = case
             self._show()
+            self._keep_card()
+
+    # -- the card in the summaries channel
+
+    def _keep_card(self) -> None:
+        """Start to bring the card up to date, in the background, unless that is under way."""
+        if self._card is None or self._card.done():
+            self._card = asyncio.create_task(self._update_card())
+            self.background.add(self._card)
+
+    async def _update_card(self) -> None:
+        """Update the card until it shows the case as it is.
+
+        A card that Slack refuses is tried again after the case's next change.
+        """
+        while (shown := card_facts(self.case)) != self.state.card:
+            update = CasePostActivities.update_card
+            if await attempt(update, self.case.bug_id, summary="update the card"):
+                return
+            self.state.card = shown
 
     # -- Temporal's UI
 

@@ -46,6 +46,18 @@ class Thread:
         return f"{self.team}:{self.channel}:{self.ts}"
 
 
+def permalink(workspace: str, thread: Thread) -> str:
+    """Return the permalink of a thread's root.
+
+    See the example at https://docs.slack.dev/reference/methods/chat.getPermalink.
+
+    Args:
+        workspace: The workspace's address, such as `https://example.slack.com/`.
+        thread: The thread.
+    """
+    return f"{workspace.rstrip('/')}/archives/{thread.channel}/p{thread.ts.replace('.', '')}"
+
+
 @dataclass(frozen=True)
 class FileRef:
     """A reference to a file that was attached in Slack; the content is fetched separately.

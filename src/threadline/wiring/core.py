@@ -124,6 +124,7 @@ async def connect_core(settings: CoreSettings, client: Client) -> AsyncIterator[
                     escalations=settings.channels.escalation,
                     tiers=settings.case.oncall,
                     targets=settings.case.sla,
+                    workspace=identity.url,
                 ),
                 identity,
                 settings.channels.admin,

@@ -615,7 +615,6 @@ class CaseStore(Store):
             failure=row.failure,
             cost_usd=None if row.turn_cost is None else float(row.turn_cost),
             tokens=row.turn_tokens,
-            fix_url=row.url,
             reporter_words=row.reporter_words,
             used=tuple((channel, ts) for channel, ts in row.used),
             asked=tuple(row.asked),
@@ -694,9 +693,10 @@ def refreshed(snapshot: CaseSnapshot, row: Row[Any]) -> CaseSnapshot:
 
 def record_of(row: Row[Any]) -> CaseRecord:
     return CaseRecord(
-        **_fields(_names(CaseRecord) - {"thread", "summary"}, row, _OF_CASE),
+        **_fields(_names(CaseRecord) - {"thread", "summary", "pull_request"}, row, _OF_CASE),
         thread=Thread(row.team, row.channel, row.thread_ts),
         summary=Thread(row.team, row.summary_channel, row.summary_ts) if row.summary_ts else None,
+        pull_request=row.url or "",
     )
 
 

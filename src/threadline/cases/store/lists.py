@@ -152,14 +152,13 @@ class CardSource:
     """The data of a case's card.
 
     `turns` are its settled ones, the last one first; `report` is the text that opened the case;
-    `pull_request` an address, or empty; `reporter_words` are as in `TurnPost`.
+    `reporter_words` are as in `TurnPost`.
     """
 
     case: CaseRecord
     status_since: datetime
     report: str
     reporter_words: str
-    pull_request: str
     turns: Sequence[AnsweredTurn]
 
 
@@ -254,7 +253,6 @@ class CaseLists(Store):
                 status_since=row.status_since,
                 report=row.report,
                 reporter_words=row.reporter_words,
-                pull_request=row.url or "",
                 turns=[
                     AnsweredTurn(Action(action) if action else None, result)
                     for action, result in row.turns
