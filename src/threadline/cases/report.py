@@ -7,30 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from threadline.cases.model import Severity
+from threadline.cases.severity import severity_of
 
 LONGEST_TITLE = 80
 NO_TEXT = "Report without text"
 
-_SEVERITIES: tuple[tuple[Severity, str], ...] = (
-    (
-        Severity.S1,
-        r"(?:prod(?:uction)?|site|service|system|everything)"
-        r"\s+(?:is\s+|are\s+)?(?:completely\s+)?down|outage"
-        r"|data[\s-]?loss|lost\s+(?:our\s+|my\s+|all\s+)?data"
-        r"|security\s+(?:breach|hole|incident)|data\s+leak"
-        r"|(?:nobody|no\s+one)\s+can|all\s+(?:users|customers)",
-    ),
-    (
-        Severity.S2,
-        r"crash\w*|can(?:no|')?t\s+(?:log\s*in|pay|check\s*out|save|order)"
-        r"|cannot\s+\w+|blocked|blocker|urgent"
-        r"|many\s+(?:users|customers)|50[0-4]\b|broken|payments?\s+fail\w*",
-    ),
-    (Severity.S4, r"typo|cosmetic|misaligned|alignment|colou?r|wording|nitpick|minor|spelling"),
-)
-_STATED = re.compile(
-    r"\b(?:severity|prio(?:rity)?)\s*[:=]?\s*[spSP]?([1-4])\b|\b[SP]([1-4])\b", re.IGNORECASE
-)
 _COMPONENT = re.compile(
     r"\b(?:components?|services?|modules?)\s*[:=]\s*([\w./-]+(?:\s*,\s*[\w./-]+)*)", re.IGNORECASE
 )
@@ -54,7 +35,7 @@ def parse_bug_report(text: str, services: Sequence[str] = ()) -> ParsedReport:
     Names of `services` count as components wherever they occur as a word.
     """
     return ParsedReport(
-        title=_title(text), severity=_severity(text), components=_components(text, services)
+        title=_title(text), severity=severity_of(text), components=_components(text, services)
     )
 
 
@@ -68,16 +49,6 @@ def _title(text: str) -> str:
     if len(sentence) <= LONGEST_TITLE:
         return sentence
     return sentence[: LONGEST_TITLE - 1].rsplit(" ", 1)[0] + "…"
-
-
-def _severity(text: str) -> Severity:
-    if stated := _STATED.search(text):
-        return Severity(f"S{stated.group(1) or stated.group(2)}")
-    words = " ".join(text.lower().replace("\N{RIGHT SINGLE QUOTATION MARK}", "'").split())
-    for severity, pattern in _SEVERITIES:
-        if re.search(rf"\b(?:{pattern})", words):
-            return severity
-    return Severity.S3
 
 
 def _components(text: str, services: Sequence[str]) -> list[str]:
