@@ -18,6 +18,7 @@ BY_APP = CaseFacts(CaseStatus.INVESTIGATING, "B1")
 CANCEL = said(9, "cancel", kind=MessageKind.CLOSE)
 BY_ADMIN = said(9, "cancel", kind=MessageKind.CLOSE, by=SenderType.ADMIN)
 BY_DEVELOPER = said(9, "never mind", kind=MessageKind.CLOSE, by=SenderType.DEVELOPER)
+WITH_REASON = said(9, "please ignore, it was my VPN", kind=MessageKind.CLOSE)
 SHOT = FileRef("F1", "shot.png", "image/png", 1)
 
 CLOSES = Effect(spoken=True, wants_turn=True, closes=True, turn=None)
@@ -39,6 +40,9 @@ EFFECTS = [
     ("a bare cancel without a question", OPEN, CANCEL, CLOSES),
     ("a bare cancel after a question", ASKED, CANCEL, KEEPS_OPEN),
     ("a never mind after a question", ASKED, close(9), CLOSES),
+    ("a close with a reason", OPEN, WITH_REASON, CLOSES),
+    ("a close with a reason after a question", ASKED, WITH_REASON, CLOSES),
+    ("a late close with a reason", ENDED, said(9, WITH_REASON.text), NOTHING),
     ("an admin's close after a question", ASKED, BY_ADMIN, CLOSES_UNSEEN),
     ("a message after the end", ENDED, said(9, "it is back"), KEEPS_OPEN),
     ("a late never mind", ENDED, close(9), NOTHING),

@@ -56,6 +56,14 @@ TAKEN: list[tuple[str, Json, RouteTarget, str, str]] = [
     ("a report that sounds like a close", said(text="close this"), CASE, "report", "reporter"),
     ("the reporter's reply", reply(), CASE, "message", "reporter"),
     ("the reporter closes", reply(text="never mind"), CASE, "close", "reporter"),
+    (
+        "the reporter closes with a reason",
+        reply(text="please ignore, it was my VPN"),
+        CASE,
+        "close",
+        "reporter",
+    ),
+    ("the reporter hesitates", reply(text="I think it was my VPN"), CASE, "message", "reporter"),
     ("someone unknown replies", reply(parent_user_id=None), CASE, "message", "unknown"),
     (
         "someone unknown closes",

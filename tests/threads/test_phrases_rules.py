@@ -1,10 +1,13 @@
-"""A closing message is recognised by a rule, and only if it has no other content."""
+"""Messages are recognised by rule: a closing one only if each of its parts is known."""
 
+import tomllib
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import pytest
 
 from threadline.threads.phrases import (
+    MAX_CLOSE,
     STOP_SIGNS,
     is_bare_close,
     is_close,
@@ -13,6 +16,7 @@ from threadline.threads.phrases import (
     is_stop,
     is_thanks,
     is_wordless,
+    may_be_close,
     thumb,
 )
 
@@ -55,6 +59,58 @@ def kept(judge: Callable[[str], bool], texts: Iterable[str]) -> list[str]:
 def test_close_phrase_closes_and_nothing_else_does() -> None:
     assert kept(is_close, CLOSES) == CLOSES
     assert kept(is_close, [*TALK, *THANKS, "thanks but still broken"]) == []
+
+
+MESSAGES = tomllib.loads((Path(__file__).parent / "closing_messages.toml").read_text("utf-8"))
+
+
+def labelled(kind: str) -> list[str]:
+    """Return the labelled messages of a kind."""
+    return [text for texts in MESSAGES[kind].values() for text in texts]
+
+
+def test_closing_phrase_with_a_reason_on_the_authors_side_closes() -> None:
+    messages = labelled("close")
+    assert kept(is_close, messages) == messages
+    assert kept(may_be_close, messages) == []
+
+
+def test_message_that_only_seems_to_withdraw_asks_and_closes_nothing() -> None:
+    messages = labelled("ask")
+    assert kept(may_be_close, messages) == messages
+    assert kept(is_close, messages) == []
+
+
+def test_message_that_goes_on_with_the_report_neither_closes_nor_asks() -> None:
+    messages = [*labelled("open"), *GOES_ON, *(f"{each} <@U1>" for each in labelled("open"))]
+    messages = [each for each in messages if each != "cancel"]
+    assert kept(is_close, messages) == []
+    assert kept(may_be_close, messages) == []
+
+
+@pytest.mark.parametrize(
+    "word", ["but", "still", "however", "again", "aber", "trotzdem", "mais", "pero", "mas"]
+)
+def test_word_that_goes_on_keeps_every_closing_message_open(word: str) -> None:
+    assert kept(is_close, [f"{each}, {word} it is odd" for each in labelled("close")]) == []
+    assert kept(is_close, [f"{word} {each}" for each in labelled("close")]) == []
+
+
+def test_question_closes_nothing() -> None:
+    assert kept(is_close, [f"{each}?" for each in [*CLOSES, *labelled("close")]]) == []
+
+
+def test_long_message_closes_nothing() -> None:
+    padded = [f"{each}{', thanks' * 30}" for each in labelled("close")]
+    assert all(len(each) > MAX_CLOSE for each in padded)
+    assert kept(is_close, padded) == []
+    assert kept(may_be_close, [*padded, f"works now{', thanks' * 30}"]) == []
+
+
+def test_close_with_a_reason_is_no_answer_to_a_question() -> None:
+    reasons = [f"{each}, it was my VPN" for each in ("please ignore", "cancel it", "close it")]
+    assert kept(is_close, reasons) == reasons
+    assert kept(is_bare_close, [*reasons, *labelled("ask"), *labelled("open")]) == []
 
 
 BARE = [

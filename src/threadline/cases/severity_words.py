@@ -1,19 +1,11 @@
 """The words of the rule that reads a report's severity: one list for each slot (`severity.py`).
 
-A list separates its entries by ` | `. An entry is a regular expression in lower case, in English,
-German, French, Spanish, Portuguese, Italian, Dutch or Japanese.
+A list separates its entries by ` | `, as `threads/phrases.py` reads them. An entry is a regular
+expression in lower case, in English, German, French, Spanish, Portuguese, Italian, Dutch or
+Japanese.
 """
 
-import re
-
-_LETTER = r"[^\W\u3040-\u30ff\u4e00-\u9fff]"
-"""A letter of a word that spaces end. Japanese has none, so its letters do not count."""
-
-
-def any_of(words: str) -> str:
-    """Return a pattern for each entry of a list, as a whole word. Line breaks do not count."""
-    entries = [re.sub(r"\n\s*", "", entry) for entry in re.split(r" \|\s+", words.strip())]
-    return rf"(?<!{_LETTER})(?:{'|'.join(entries)})(?!{_LETTER})"
+from threadline.threads.phrases import any_of
 
 
 def either(*lists: str) -> str:
