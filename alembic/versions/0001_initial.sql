@@ -268,7 +268,7 @@ CREATE TABLE agent_turns (
     finished_at timestamptz,
     -- The turn gives the case's findings whole. Without a summary they stay as they were.
     has_findings boolean GENERATED ALWAYS AS (
-        failure = '' AND coalesce(action, 'ask_reporter') <> 'ask_reporter'
+        status = 'done' AND failure = '' AND coalesce(action, 'ask_reporter') <> 'ask_reporter'
         AND coalesce(result ->> 'summary', '') ~ '[^[:space:]]'
     ) STORED NOT NULL,
     -- It has words for developers besides findings.
@@ -335,7 +335,7 @@ CREATE VIEW agent_cases AS
 SELECT c.bug_id, c.title, c.status, c.severity, c.components, c.reporter_id, c.created_at, c.resolved_at, c.turn,
        c.questions, coalesce(p.url, '') AS pull_request,
        coalesce((SELECT t.result ->> 'summary' FROM agent_turns t
-                 WHERE t.bug_id = c.bug_id AND t.turn <= c.turn AND t.status = 'done'
+                 WHERE t.bug_id = c.bug_id AND t.turn <= c.turn AND t.has_findings
                  ORDER BY t.turn DESC LIMIT 1), '') AS summary
 FROM cases c LEFT JOIN pull_requests p USING (bug_id);
 

@@ -1,5 +1,6 @@
 """The effect of each kind of message on its case, decided once, when it is stored."""
 
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
@@ -57,30 +58,9 @@ EFFECTS = [
         said(9, by=SenderType.UNKNOWN, sender_id=REPORTER),
         KEEPS_OPEN,
     ),
-    ("a developer's thanks", OPEN, said(9, "great, thanks!", by=SenderType.DEVELOPER), NOTHING),
-    ("a reporter's thanks", OPEN, said(9, "Vielen Dank"), NOTHING),
-    ("an emoji", OPEN, said(9, ":+1:", by=SenderType.DEVELOPER), NOTHING),
-    ("words to a colleague", OPEN, said(9, "<@U77> lunch?", by=SenderType.DEVELOPER), NOTHING),
-    ("a greeting of a colleague", OPEN, said(9, "hey <@U77|dana>, your call"), NOTHING),
-    (
-        "words to the bot and a colleague",
-        OPEN,
-        said(9, "<@U77> <@UBOT> please look", by=SenderType.DEVELOPER, addressed=True),
-        ASKS,
-    ),
-    ("words about a colleague", OPEN, said(9, "status? <@U77> wants to know"), KEEPS_OPEN),
-    ("a nod", OPEN, said(9, "ok", by=SenderType.DEVELOPER), ASKS),
-    ("thanks and a report", OPEN, said(9, "thanks, it works now but slowly"), KEEPS_OPEN),
-    ("thanks that it works", OPEN, said(9, "it works now"), KEEPS_OPEN),
     ("thanks with a picture", OPEN, said(9, "thanks", files=(SHOT,)), KEEPS_OPEN),
     ("an emoji as an answer", ASKED, said(9, ":+1:"), KEEPS_OPEN),
     ("a mention as an answer", ASKED, said(9, "<@U77> knows"), KEEPS_OPEN),
-    (
-        "an emoji of a developer after a question",
-        ASKED,
-        said(9, ":+1:", by=SenderType.DEVELOPER),
-        NOTHING,
-    ),
     ("a report of one emoji", OPEN, report(":fire:"), KEEPS_OPEN),
     ("an answer for an app", BY_APP, said(9, by=SenderType.UNKNOWN), KEEPS_OPEN),
 ]
@@ -98,6 +78,49 @@ def test_message_has_the_effect_that_its_case_gives_it(
     assert stored
     assert stored.sender_type != SenderType.UNKNOWN
     assert effect_of(stored, case) == effect
+
+
+WORDS = [
+    ("great, thanks!", NOTHING, NOTHING),
+    ("Vielen Dank", NOTHING, NOTHING),
+    (":+1:", NOTHING, NOTHING),
+    ("hi!", NOTHING, NOTHING),
+    ("<@U77> lunch?", NOTHING, KEEPS_OPEN),
+    ("hey <@U77|dana>, your call", NOTHING, KEEPS_OPEN),
+    ("<@U77> <@U78> please take it", NOTHING, KEEPS_OPEN),
+    ("<@U77> says it is the cache. Can you check?", ASKS, KEEPS_OPEN),
+    ("<@U77> and I see it on iOS too", ASKS, KEEPS_OPEN),
+    ("<@U77> can review it, please prepare a fix", ASKS, KEEPS_OPEN),
+    ("status? <@U77> wants to know", ASKS, KEEPS_OPEN),
+    ("ok", ASKS, KEEPS_OPEN),
+    ("ok, thanks", ASKS, KEEPS_OPEN),
+    ("It works now, thanks!", ASKS, KEEPS_OPEN),
+    ("thanks, but it is slow", ASKS, KEEPS_OPEN),
+    ("how is it going?", ASKS, KEEPS_OPEN),
+    ("whats up", ASKS, KEEPS_OPEN),
+    ("wie gehts", ASKS, KEEPS_OPEN),
+    ("???", ASKS, KEEPS_OPEN),
+    ("yes", ASKS, KEEPS_OPEN),
+]
+
+
+@pytest.mark.parametrize(
+    ("words", "by_developer", "by_reporter"), WORDS, ids=lambda each: str(each)
+)
+def test_words_that_need_no_answer_start_no_turn(
+    words: str, by_developer: Effect, by_reporter: Effect
+) -> None:
+    developer = said(9, words, by=SenderType.DEVELOPER)
+    assert effect_of(developer, OPEN) == by_developer
+    assert effect_of(said(9, words), OPEN) == by_reporter
+    assert effect_of(replace(developer, addressed=True), OPEN) == ASKS
+
+
+@pytest.mark.parametrize(
+    "words", ["<@U77> it is broken again", "how is it going?", "ok, thanks, but it is back"]
+)
+def test_words_after_the_end_reopen_the_case(words: str) -> None:
+    assert effect_of(said(9, words), ENDED) == KEEPS_OPEN
 
 
 def test_message_of_a_third_party_is_ignored() -> None:

@@ -3,10 +3,14 @@ what they write.
 """
 
 import pytest
+from sqlalchemy import text
 
 from tests.support.case_scene import CaseScene, HeldTurn, StartCase, outcome
+from tests.support.temporal import skipping_time
 from threadline.cases.model import Action
+from threadline.errors import Permanent
 from threadline.threads.model import MessageKind
+from threadline.threads.outbox import Outbox, Post
 from threadline_devstack.slack.identity import REPORTS, SUMMARIES
 
 pytestmark = pytest.mark.timeout(120)
@@ -127,6 +131,110 @@ async def test_thanks_and_words_to_a_colleague_start_no_turn(start_case: StartCa
         await scene.developer("please add a test")
         await until_settled(scene, 2)
         assert scene.agent.batches[1] == ["thanks!", "<@U77> lunch?", ":+1:", "please add a test"]
+
+
+async def test_question_to_the_reporter_comes_with_a_reply_to_developers(
+    start_case: StartCase,
+) -> None:
+    script = outcome(POST), outcome(Action.ASK_REPORTER, "", reply="I ask for the browser first.")
+    async with start_case(*script) as scene:
+        await scene.report()
+        await until_settled(scene, 1)
+        await scene.developer("is it the cache?")
+        await scene.until_status("investigating", "awaiting_reporter")
+        assert scene.times_said("I ask for the browser first.", SUMMARIES) == 1
+        assert scene.times_said("I ask for the browser first.", REPORTS) == 0
+        assert scene.times_said("Which browser?", REPORTS) == 1
+
+
+async def test_question_that_slack_refuses_reaches_the_developers(start_case: StartCase) -> None:
+    async with start_case(outcome(POST), outcome(Action.ASK_REPORTER, "")) as scene:
+        await scene.report()
+        await until_settled(scene, 1)
+        scene.slack.faults.refuse("chat.postMessage", "thread_not_found")
+        await scene.developer("is it the cache?")
+        await until_settled(scene, 2)
+        assert scene.times_said("Which browser?", SUMMARIES) == 1
+        assert scene.times_said("found it", SUMMARIES) == 1
+
+
+async def test_findings_that_were_never_posted_come_with_the_next_turn(
+    start_case: StartCase,
+) -> None:
+    async with start_case(outcome(POST), outcome(POST, "", reply="Done.")) as scene:
+        await scene.report()
+        await until_settled(scene, 1)
+        async with scene.database.begin() as tx:
+            await tx.execute(text("DELETE FROM posts WHERE key LIKE '%findings'"))
+        await scene.developer("any news?")
+        await until_settled(scene, 2)
+        assert scene.times_said("found it", SUMMARIES) == 2
+        assert scene.times_said("Done.", SUMMARIES) == 1
+
+
+async def test_findings_that_slack_lets_nobody_change_are_posted_again(
+    start_case: StartCase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    replaced = Outbox.replace
+
+    async def refuse(outbox: Outbox, post: Post) -> bool:
+        if post.key.endswith(":findings"):
+            raise Permanent("cant_update_message")
+        return await replaced(outbox, post)
+
+    monkeypatch.setattr(Outbox, "replace", refuse)
+    script = outcome(POST, "the tax"), outcome(POST, "the rounding", reply="I looked again.")
+    async with start_case(*script) as scene:
+        await scene.report()
+        await until_settled(scene, 1)
+        await scene.developer("look at the rounding")
+        await until_settled(scene, 2)
+        assert scene.times_said("the rounding", SUMMARIES) == 1
+        assert scene.times_said("I looked again.", SUMMARIES) == 1
+
+
+async def test_new_severity_without_new_findings_is_shown_and_named_once(
+    start_case: StartCase,
+) -> None:
+    worse = outcome(POST, "", reply="Right.", severity="S1")
+    async with start_case(outcome(POST), worse, worse) as scene:
+        await scene.report()
+        await until_settled(scene, 1)
+        for turn, words in enumerate(("it is worse", "and now?"), start=2):
+            await scene.developer(words)
+            await until_settled(scene, turn)
+        findings, *replies = shown(scene)
+        assert "Severity S1" in findings
+        assert "found it" in findings
+        assert ["S2, now S1" in each for each in replies] == [True, False]
+
+
+async def test_end_without_new_findings_keeps_them_and_gives_the_reply_as_its_reason(
+    start_case: StartCase,
+) -> None:
+    end = outcome(Action.RESOLVED, "", reply="It was deployed and works.")
+    async with start_case(outcome(POST), end) as scene:
+        await scene.report()
+        await until_settled(scene, 1)
+        await scene.developer("deployed, it works")
+        assert await scene.result() == "resolved"
+        assert "found it" in shown(scene)[0]
+        assert "It was deployed and works." in shown(scene)[-1]
+        assert "is resolved" in shown(scene)[-1]
+
+
+async def test_words_without_a_turn_put_off_the_end_by_silence(start_case: StartCase) -> None:
+    async with start_case(outcome(POST), server=skipping_time) as scene:
+        await scene.report()
+        await until_settled(scene, 1)
+        await scene.later(hours=40)
+        await scene.developer("<@U77> please take it, deploy Thursday")
+        await scene.until_quiet()
+        await scene.later(hours=40)
+        assert (await scene.statuses())[-1] == "pending_verification"
+        await scene.later(hours=10)
+        await scene.until_status("pending_verification", "resolved")
+        assert len(scene.agent.requests) == 1
 
 
 def card(scene: CaseScene) -> str:

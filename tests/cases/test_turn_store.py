@@ -24,6 +24,7 @@ from threadline.slack.model import FileRef
 from threadline.threads.model import SenderType, parse_message
 
 DONE = TurnOutcome(Action.POST_FINDINGS)
+FOUND = TurnOutcome(Action.POST_FINDINGS, result={"summary": "found it"})
 
 
 async def lapse(scene: Scene) -> None:
@@ -323,3 +324,21 @@ async def test_claim_of_an_unknown_case_is_refused(scene: Scene) -> None:
     )
     with pytest.raises(ClaimLost):
         await scene.agent.renew(held, 60)
+
+
+async def test_turn_that_a_close_has_dropped_gives_no_findings(scene: Scene) -> None:
+    """Developers never saw them: the next turn has to give its own."""
+    await scene.opened()
+    claim = await scene.claim(1)
+    assert not claim.has_findings
+    await scene.agent.finish(claim, FOUND)
+    await scene.flush(close(5))
+    await scene.end(Reason.REPORTER_CLOSED)
+    await scene.flush(said(9, "it is back"))
+    await scene.become(CaseStatus.INVESTIGATING, Reason.REOPENED)
+    again = await scene.claim((await scene.snapshot()).turn + 1)
+    assert not again.has_findings
+    await scene.agent.finish(again, FOUND)
+    await scene.settle(again.turn)
+    await scene.flush(said(12, "and now?"))
+    assert (await scene.claim(again.turn + 1)).has_findings

@@ -223,8 +223,9 @@ def test_rules_of_an_outcome(changes: dict[str, Any], may_ask: bool, told: str) 
         ({"summary": "", "root_cause": "cart.py"}, "give the findings whole"),
         ({"summary": "", "evidence": [EVIDENCE]}, "give the findings whole"),
         ({"summary": "", "recommended_actions": ["x"]}, "give the findings whole"),
-        ({"summary": "", "action": "escalate"}, "escalate needs a summary"),
-        ({"summary": "", "action": "resolved"}, "resolved needs a summary"),
+        ({"summary": "", "action": "escalate"}, "escalate needs a reply that says why"),
+        ({"summary": "", "action": "resolved"}, "resolved needs a reply that says why"),
+        ({"summary": "", "action": "resolved", "reply": "It was deployed."}, ""),
     ],
 )
 def test_later_turn_may_leave_the_findings_as_they_are(changes: dict[str, Any], told: str) -> None:
@@ -258,6 +259,14 @@ def test_later_turn_may_leave_the_findings_as_they_are(changes: dict[str, Any], 
                 "action": "ask_reporter",
                 "clarification_question": "Which?",
                 "summary": "Which browser is it?",
+            },
+            "",
+        ),
+        (
+            {
+                "action": "ask_reporter",
+                "clarification_question": "Which browser and which version did you use for that?",
+                "reply": "I ask: which browser and which version did you use for that?",
             },
             "",
         ),

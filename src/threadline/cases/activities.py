@@ -78,13 +78,18 @@ class LiveCaseActivities(CaseActivities):
     async def flush_messages(self, request: contract.FlushRequest) -> contract.StoredCase:
         thread = request.thread
         unposted = False
+        now = activity.info().started_time.timestamp()
         batch = self._without_lost_closes([redact_message(each) for each in request.messages])
         number = await self._number_before_restore(thread) if request.first and batch else 0
         async with self.database.begin() as tx:
             if batch:
                 store = CaseMessageStore(tx)
                 flushed = await store.flush(
-                    thread, batch, start_turn=request.start_turn, number=number
+                    thread,
+                    batch,
+                    start_turn=request.start_turn,
+                    number=number,
+                    silence_ends=now + self.limits.developer_timeout,
                 )
             else:
                 flushed = Flushed(await CaseStore(tx).snapshot_of(thread))

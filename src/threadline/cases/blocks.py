@@ -6,6 +6,8 @@ from threadline.cases.model import (
     DAY,
     HOUR,
     MINUTE,
+    SOLVED,
+    Action,
     CaseRecord,
     CaseStatus,
     NoticeKind,
@@ -120,10 +122,11 @@ def card_message(case: CaseRecord, workspace: str = "") -> tuple[formatting.Rend
 
 
 def _status_text(case: CaseRecord) -> str:
-    if case.status is CaseStatus.RESOLVED and case.close_reason:
-        ended = _ENDED[Reason(case.close_reason)].rstrip(".")
-        return f":white_check_mark: {ended[0].upper()}{ended[1:]}"
-    return _STATUSES.get(case.status, ":white_check_mark: Resolved")
+    if case.status is not CaseStatus.RESOLVED or not case.close_reason:
+        return _STATUSES.get(case.status, ":white_check_mark: Resolved")
+    ended = _ENDED[Reason(case.close_reason)].rstrip(".")
+    sign = "white_check_mark" if case.close_reason in SOLVED else "heavy_minus_sign"
+    return f":{sign}: {ended[0].upper()}{ended[1:]}"
 
 
 def _components(case: CaseRecord) -> list[str]:
@@ -293,7 +296,9 @@ def _findings_head(found: TurnPost, title: str) -> formatting.Block:
 
 def _shown(found: TurnPost) -> StoredOutcome:
     """Return the findings, or the question to the reporter that Slack refused."""
-    return found.findings or found.outcome
+    if found.action is Action.ASK_REPORTER or found.findings is None:
+        return found.outcome
+    return found.findings
 
 
 def _findings_text(found: TurnPost) -> str:

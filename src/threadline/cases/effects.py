@@ -18,8 +18,21 @@ from threadline.threads.model import IncomingMessage, MessageKind, SenderType
 
 _WRITTEN = (MessageKind.REPORT, MessageKind.MESSAGE, MessageKind.CLOSE)
 _DECIDES_THE_END = (SenderType.REPORTER, SenderType.ADMIN)
-_GRATITUDE = re.compile(r"\b(?:thanks?|thx|ty|cheers|appreciated)\b", re.IGNORECASE)
-_TO_COLLEAGUE = re.compile(r"(?:hi|hey|hello|cc|@)?[\s,:]*<@[UW][A-Z0-9]+[^<>]*>", re.IGNORECASE)
+_THANKS = re.compile(r"\b(?:thanks?|thx|ty|cheers|appreciated)\b", re.IGNORECASE)
+_NOD = re.compile(r"\b(?:ok(?:ay)?|works?)\b", re.IGNORECASE)
+"""Words that may answer the agent, or say how the bug is."""
+_ASKS_HOW = re.compile(r"\b(?:how|what'?s|sup|wie|ça va)\b|\?", re.IGNORECASE)
+"""Small talk that asks for the state of a case."""
+_MENTION = r"<@[UW][A-Z0-9]+(?:\|[^<>]*)?>"
+_TO_COLLEAGUE = re.compile(
+    rf"(?:(?:hi|hey|hello|cc)\b)?(?:[\s,:]*{_MENTION})+[\s,:]*", re.IGNORECASE
+)
+_ABOUT_COLLEAGUE = re.compile(
+    r"(?:is|was|has|had|says?|said|thinks?|thought|told|tells|wants?|found|finds|suggests?|confirm"
+    r"(?:s|ed)|reports?|reported|and|or)\b",
+    re.IGNORECASE,
+)
+_ASKS_FOR_FIX = re.compile(r"\b(?:fix|patch|pull request|draft|PR)\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -110,23 +123,42 @@ def effect_of(message: IncomingMessage, case: CaseFacts) -> Effect:
 
 
 def _needs_no_answer(message: IncomingMessage, case: CaseFacts) -> bool:
-    """Return whether a message needs no turn of its own: thanks, an emoji, or words to a
-    colleague. The next turn reads it along with the others.
+    """Return whether a message in an open case needs no turn of its own: thanks, an emoji, or a
+    developer's words to a colleague. The next turn reads it along with the others.
 
-    A nod such as "ok" may answer the agent, and counts. So does every word of a reporter whom the
-    bot has asked something.
+    Every word of a reporter whom the bot has asked something counts.
     """
-    if message.kind != MessageKind.MESSAGE or message.addressed:
+    if message.kind != MessageKind.MESSAGE or case.status is CaseStatus.RESOLVED:
         return False
-    if message.files or message.forwarded:
+    if message.addressed or message.files or message.forwarded:
         return False
     if case.has_asked and message.sender_type == SenderType.REPORTER:
         return False
-    text = message.text
-    thanks = phrases.is_thanks(text) and _GRATITUDE.search(text) is not None
-    if thanks or phrases.is_small_talk(text) or phrases.is_wordless(text):
+    if _is_polite(message.text):
         return True
-    return _TO_COLLEAGUE.match(text.lstrip()) is not None
+    return message.sender_type == SenderType.DEVELOPER and _is_for_colleague(message.text)
+
+
+def _is_polite(text: str) -> bool:
+    """Return whether a text is only an emoji, a greeting or thanks. A nod such as "ok" may answer
+    the agent, and "how is it going?" asks for the state of the case.
+    """
+    if _ASKS_HOW.search(text) or _NOD.search(text):
+        return False
+    if phrases.is_small_talk(text) or phrases.is_wordless(text):
+        return True
+    return phrases.is_thanks(text) and _THANKS.search(text) is not None
+
+
+def _is_for_colleague(text: str) -> bool:
+    """Return whether a text begins with mentions of people, speaks to them and not about them, and
+    asks for no fix.
+    """
+    begin = _TO_COLLEAGUE.match(text.lstrip())
+    if begin is None:
+        return False
+    rest = text.lstrip()[begin.end() :]
+    return not (_ABOUT_COLLEAGUE.match(rest) or _ASKS_FOR_FIX.search(rest))
 
 
 def _leaves_closed(message: IncomingMessage, status: CaseStatus) -> bool:

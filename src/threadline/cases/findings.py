@@ -1,4 +1,4 @@
-"""The case's findings over its turns: what a turn changes in them, and its words about that.
+"""The findings of a case: the changes that a turn makes in them, and its note about the changes.
 
 Findings are posted once. A later turn replaces them in place, and a short note names the changes.
 """
@@ -43,6 +43,19 @@ def change_note(told: TurnPost) -> str:
     if not changed:
         return ""
     return f"I have updated the findings: {_listed(changed)}."
+
+
+def shows_findings(told: TurnPost) -> bool:
+    """Return whether a turn's findings have to be posted, or replaced in their place: it gives
+    new ones, earlier ones were never posted, or the severity has changed.
+    """
+    findings = told.findings
+    earlier = told.earlier
+    if findings is None:
+        return False
+    if told.has_findings or not told.shown_in_turn or earlier is None:
+        return True
+    return bool(changed_parts(earlier, findings))
 
 
 def own_reply(told: TurnPost) -> str:

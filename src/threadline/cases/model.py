@@ -120,6 +120,9 @@ class Reason(StrEnum):
     ADMIN_RESOLVED = "admin_resolved"
 
 
+SOLVED = (Reason.AGENT_RESOLVED, Reason.FIX_MERGED, Reason.ADMIN_RESOLVED)
+"""Ends after which the bug is gone. The others only close the case."""
+
 MINUTE = 60.0
 HOUR = 3600.0
 DAY = 86400.0

@@ -168,14 +168,15 @@ class AnsweredTurn:
 class TurnPost(AnsweredTurn):
     """The source of a turn's posts.
 
-    `reporter_words`: everything the reporter has written, with the names of their attachments;
-    `used`: (channel, ts) of the messages that
-    the turn has read and that still exist; `asked` and `read`: as in `Basis`, the `ts` of the
-    messages that the turn answers, and of those read before it ended.
-
-    `has_findings`: the turn gives findings. `before`: the JSON of the earlier turn that gave them
-    last. `shown_in_turn`: the earlier turn under whose key they are in Slack; 0 if none is.
-    `is_newest`: no later turn gives findings.
+    - `reporter_words`: everything the reporter has written, with the names of their attachments;
+    - `used`: (channel, ts) of the messages that the turn has read and that still exist;
+    - `asked`, `read`: as in `Basis`, the `ts` of the messages that the turn answers, and of those
+      read before it ended;
+    - `has_findings`: the turn gives findings;
+    - `before`: the JSON of the earlier turn that gave them last;
+    - `severity_before`: the severity after the turn before this one;
+    - `shown_in_turn`: the earlier turn under whose key they are in Slack; 0 if none is;
+    - `is_newest`: no later turn gives findings.
     """
 
     case: CaseRecord
@@ -189,13 +190,20 @@ class TurnPost(AnsweredTurn):
     read: tuple[str, ...] = ()
     has_findings: bool = True
     before: Mapping[str, Any] | None = None
+    severity_before: str = ""
     shown_in_turn: int = 0
     is_newest: bool = True
 
     @property
     def earlier(self) -> StoredOutcome | None:
-        """The findings before this turn; None if there were none."""
-        return None if self.before is None else StoredOutcome.model_validate(self.before)
+        """The findings before this turn, with the severity at that time; None if there were
+        none.
+        """
+        if self.before is None:
+            return None
+        findings = StoredOutcome.model_validate(self.before)
+        known = StoredOutcome.model_validate({"severity": self.severity_before})
+        return findings.model_copy(update={"severity": known.severity or findings.severity})
 
     @property
     def findings(self) -> StoredOutcome | None:
@@ -207,6 +215,19 @@ class TurnPost(AnsweredTurn):
         if self.has_findings or earlier is None:
             return outcome if self.has_findings else None
         return earlier.model_copy(update={"severity": outcome.severity or earlier.severity})
+
+    @property
+    def words(self) -> str:
+        """The findings, or the question that takes their place, for the case's conversation."""
+        shown = self.outcome if self.action is Action.ASK_REPORTER else self.findings
+        if shown is None:
+            return self.why
+        return f"{shown.summary or shown.clarification_question}\n{shown.root_cause}".strip()
+
+    @property
+    def why(self) -> str:
+        """The turn's reason for people: why it failed, what it found, or its reply."""
+        return self.failure or self.outcome.summary.strip() or self.outcome.reply.strip()
 
     def basis(self, kind: str) -> Basis:
         """Return the basis of one of the turn's posts."""
@@ -254,7 +275,6 @@ def check_outcome(outcome: Outcome, *, may_ask: bool, has_findings: bool = False
         has_findings: Whether an earlier turn gave findings, which may stay as they are.
     """
     violations: list[str] = []
-    may_keep_findings = has_findings and outcome.action is Action.POST_FINDINGS
     if not outcome.title.strip():
         violations.append("title is empty: name the bug in one line.")
     if outcome.action is Action.ASK_REPORTER:
@@ -263,14 +283,26 @@ def check_outcome(outcome: Outcome, *, may_ask: bool, has_findings: bool = False
         if not outcome.clarification_question.strip():
             violations.append("ask_reporter needs a clarification_question.")
     elif not outcome.summary.strip():
-        if not may_keep_findings:
-            violations.append(f"{outcome.action.value} needs a summary.")
-        elif outcome.root_cause.strip() or outcome.evidence or outcome.recommended_actions:
-            violations.append(
+        violations += _unchanged_findings(outcome) if has_findings else [_no_summary(outcome)]
+    return violations
+
+
+def _no_summary(outcome: Outcome) -> str:
+    return f"{outcome.action.value} needs a summary."
+
+
+def _unchanged_findings(outcome: Outcome) -> list[str]:
+    """Return the rules that an outcome breaks which leaves the findings as they are."""
+    if outcome.root_cause.strip() or outcome.evidence or outcome.recommended_actions:
+        return [
+            (
                 "summary is empty, although the other findings are not: give the findings whole, "
                 "or leave all of them empty if nothing has changed."
             )
-    return violations
+        ]
+    if outcome.action in _TOLD and not outcome.reply.strip():
+        return [f"{outcome.action.value} needs a reply that says why, or a summary."]
+    return []
 
 
 def check_reporter_text(outcome: Outcome, said: str = "") -> list[str]:
@@ -288,9 +320,9 @@ def check_reporter_text(outcome: Outcome, said: str = "") -> list[str]:
             attachments.
     """
     if outcome.action is Action.ASK_REPORTER:
-        # A summary of the reasons for a question repeats the question; neither it nor the title is
-        # posted then.
-        compared = outcome.model_dump(exclude={"title", "summary"})
+        # A summary of the reasons for a question repeats the question, and so does the reply to
+        # developers. Neither summary nor title is posted then.
+        compared = outcome.model_dump(exclude={"title", "reply", "summary"})
         return _internal_in(
             "clarification_question", outcome.clarification_question, compared, said
         )

@@ -13,11 +13,12 @@ import structlog
 
 from threadline.cases import blocks
 from threadline.cases.contract import CasePostActivities, Escalation, Notice, SlaNotice, TurnRef
-from threadline.cases.findings import developer_reply, own_reply
+from threadline.cases.findings import developer_reply, own_reply, shows_findings
 from threadline.cases.model import (
     CLOSING,
     DEFAULT_TARGETS,
     ESCALATION,
+    SOLVED,
     SUMMARY,
     Action,
     CaseRecord,
@@ -172,6 +173,10 @@ class LiveCasePostActivities(CasePostActivities):
             notice = formatting.notice(blocks.reporter_asked_text(turn.bug_id, asked))
             beside = told.basis("asked")
             await self._post_beside(told.case, asked_in, f"turn:{turn.turn}:asked", notice, beside)
+        if told.case.summary:
+            # The question is posted, and does not wait for the developers' channel.
+            with contextlib.suppress(Permanent):
+                await self._reply(told, told.case.summary)
         self.outbox.add_reactions(_ANSWERED, told.used)
 
     async def update_card(self, bug_id: str) -> None:
@@ -193,16 +198,13 @@ class LiveCasePostActivities(CasePostActivities):
                 f"{turn.bug_id} has no thread in the summaries channel yet: its first "
                 "message could not be posted."
             )
-        shows_findings = told.has_findings or told.action is Action.ASK_REPORTER
-        if shows_findings:
+        if told.action is Action.ASK_REPORTER:
+            await self._post_findings(told, summary)  # the question, which Slack refused
+        elif shows_findings(told):
             await self._show_findings(told, summary)
-        key = f"turn:{turn.turn}:reply"
-        if words := developer_reply(told):
-            rendered = formatting.notice(words)
-            basis = told.basis("reply")
-            await self._post(told.case, summary, key, rendered, basis, kind="reply", words=words)
+        await self._reply(told, summary)
         if asked_in := await self._escalation_that_asked(told.case, turn.turn):
-            await self._answer_on_call(told, asked_in, shows_findings=shows_findings)
+            await self._answer_on_call(told, asked_in)
         self.outbox.add_reactions(_ANSWERED, told.used)
         text = told.reporter_text
         # An escalation and an end have posts of their own.
@@ -226,29 +228,49 @@ class LiveCasePostActivities(CasePostActivities):
     async def _show_findings(self, told: TurnPost, summary: Thread) -> None:
         """Post the case's findings, or replace the earlier ones in place.
 
-        A message that people have deleted cannot be replaced: then the findings are posted again.
-        The findings of an earlier turn do not replace those of a later one.
+        A message that was deleted, or that Slack lets nobody change, cannot be replaced: then the
+        findings are posted again. Those of an earlier turn do not replace those of a later one.
         """
+        if told.shown_in_turn and not told.is_newest:
+            return
+        if not told.shown_in_turn or not await self._replace_findings(told, summary):
+            await self._post_findings(told, summary)
+
+    async def _replace_findings(self, told: TurnPost, summary: Thread) -> bool:
+        key = _findings_key(told.case.bug_id, told.shown_in_turn)
+        post = Post(key, summary.channel, summary.ts, blocks.findings_message(told))
+        try:
+            if not await self.outbox.replace(post):
+                return False
+        except Mendable:
+            raise  # retried: Slack may let us change it later
+        except Permanent as error:
+            _log.warning("findings_not_replaced", case=told.case.bug_id, reason=str(error))
+            return False
+        async with self.database.begin() as tx:
+            ts = await PostStore(tx).ts_of(key)
+            where = replace(summary, ts=ts or "")
+            await CaseMessageStore(tx).rewrite_bot_message(told.case.bug_id, where, told.words)
+        return True
+
+    async def _post_findings(self, told: TurnPost, summary: Thread) -> None:
         rendered = blocks.findings_message(told)
-        if told.shown_in_turn:
-            if not told.is_newest:
-                return
-            key = _findings_key(told.case.bug_id, told.shown_in_turn)
-            post = Post(key, summary.channel, summary.ts, rendered)
-            if await self.outbox.replace(post):
-                return
-        outcome = told.outcome
-        words = (
-            f"{outcome.summary or outcome.clarification_question}\n{outcome.root_cause}".strip()
-        )
         key = f"turn:{told.turn}:findings"
         basis = told.basis("findings")
+        words = told.words
         await self._post(told.case, summary, key, rendered, basis, kind="findings", words=words)
 
-    async def _answer_on_call(self, told: TurnPost, at: Thread, *, shows_findings: bool) -> None:
+    async def _reply(self, told: TurnPost, summary: Thread) -> None:
+        if words := developer_reply(told):
+            rendered = formatting.notice(words)
+            key = f"turn:{told.turn}:reply"
+            basis = told.basis("reply")
+            await self._post(told.case, summary, key, rendered, basis, kind="reply", words=words)
+
+    async def _answer_on_call(self, told: TurnPost, at: Thread) -> None:
         """Answer people on call in their own thread, with the findings if they are new."""
         key = f"turn:{told.turn}"
-        if shows_findings:
+        if told.has_findings or told.action is Action.ASK_REPORTER:
             rendered = blocks.findings_message(told)
             basis = told.basis("findings")
             await self._post_beside(told.case, at, f"{key}:findings:on-call", rendered, basis)
@@ -322,7 +344,7 @@ class LiveCasePostActivities(CasePostActivities):
         number = told.case.escalations
         target = self.channels.targets[case.severity]
         root = formatting.notice(
-            blocks.escalation_text(told.outcome.summary or told.failure, target),
+            blocks.escalation_text(told.why, target),
             mentions=tuple(self.channels.on_call(0)),
             headline=f"{case.bug_id} needs a person: {case.title}",
         )
@@ -372,7 +394,7 @@ class LiveCasePostActivities(CasePostActivities):
     async def post_closing(self, bug_id: str) -> None:
         case = await self._case(bug_id)
         refusals = await self._tell_end(bug_id)
-        if case.close_reason:
+        if case.close_reason in SOLVED:
             self.outbox.add_reactions(_RESOLVED, [(case.thread.channel, case.thread.ts)])
         try:
             # The end drops the pending posts. A post that Slack has may have opened a thread of
@@ -436,7 +458,7 @@ class LiveCasePostActivities(CasePostActivities):
             why = told = ""
             if case.close_reason == Reason.AGENT_RESOLVED:
                 turn = await store.for_post(bug_id, case.turn)
-                why = turn.outcome.summary
+                why = turn.why
                 told = turn.reporter_text
             elif case.close_reason == Reason.ADMIN_RESOLVED:
                 why = told = await CaseMessageStore(tx).last_close(bug_id)

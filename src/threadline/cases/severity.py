@@ -147,6 +147,7 @@ _STATED_NUMBER = re.compile(
     r"(?<!not a )(?<!not )(?<!no )\b(?:severity|sev|prio(?:rity)?|priorität|priorité|prioridade?"
     r"|schweregrad|gravité|gravedad|gravidade|重要度|優先度)"
     r"(?:\s+level|\s+is)?\s*[-:=]?\s*[sp]?([0-4])\b(?!\.?\d)"
+    r"(?!\s+(?:customer|client|user|column|field|filter|item|label|list|queue|value)s?\b)"
 )
 _STATED_WORD = re.compile(
     r"^\W*(?:severity|prio(?:rity)?)\W*[:=]\W*(critical|blocker|highest|urgent|high|major|medium"

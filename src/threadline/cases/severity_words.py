@@ -136,7 +136,8 @@ ALL_OF_THEM = any_of(
 IS = r"(?:is|are|'s|'re|has been|have been|went|gone|goes|still|looks|seems|stays|keeps going)"
 DOWN = any_of(
     rf"""
-    {IS}(?: \w+)? down | offline | unreachable | inaccessible | unresponsive | out of service |
+    {IS}(?: (?!(?:not|never)\b)\w+)? down | offline |
+    unreachable | inaccessible | unresponsive | out of service |
     dead | (?:can't|cannot) be (?:opened|reached|accessed|loaded) |
     (?:does not|doesn't) resolve | (?<!not )unavailable |
     (?:not|isn't|aren't|no longer) (?:reachable|available|accessible) |

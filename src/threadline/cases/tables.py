@@ -28,7 +28,8 @@ from threadline.db.columns import (
 )
 
 _HAS_FINDINGS = (
-    "((failure = ''::text) AND (COALESCE(action, 'ask_reporter'::text) <> 'ask_reporter'::text)"
+    "((status = 'done'::text) AND (failure = ''::text)"
+    " AND (COALESCE(action, 'ask_reporter'::text) <> 'ask_reporter'::text)"
     " AND (COALESCE((result ->> 'summary'::text), ''::text) ~ '[^[:space:]]'::text))"
 )
 _HAS_REPLY = (

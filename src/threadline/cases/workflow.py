@@ -762,9 +762,11 @@ class BugInvestigationWorkflow(ThreadHandler):
         """
         while (shown := card_facts(self.case)) != self.state.card:
             update = CasePostActivities.update_card
-            if await attempt(update, self.case.bug_id, summary="update the card"):
+            failed = await attempt(update, self.case.bug_id, summary="update the card")
+            if not failed:
+                self.state.card = shown
+            elif card_facts(self.case) == shown:
                 return
-            self.state.card = shown
 
     # -- Temporal's UI
 

@@ -50,8 +50,8 @@ class _Part(Enum):
 
 
 _CASE = (
-    r"(?:(?:this|that|the|my) )?"
-    r"(?:case|bug|report|ticket|issue|thread|one|request|question|message)"
+    r"(?:(?:(?:this|that|the|my) )?(?:case|bug|report|ticket|issue)"
+    r"|this one|my (?:thread|request|question|message))"
 )
 _PROBLEM = (
     r"(?:(?:its?|thats?|this|everything"
@@ -94,8 +94,8 @@ _CLOSE = entries(
     (?:lets|id like to|i would like to|i want to) close (?:{_CASE}|it|this|that) |
     (?:i |we )?(?:dont|do not|no longer) need (?:{_CASE}|it|this|that)(?: any ?more)? |
     ok to close |
-    (?:(?:{_CASE}|it|this) )?(?:can|could|may) (?:now )?be (?:closed|cancell?ed|dropped|ignored|
-    deleted) | no longer (?:needed|relevant|necessary|an issue|a problem|happen(?:s|ing)) |
+    (?:(?:{_CASE}|it|this) )?(?:can|could|may) (?:now )?be (?:closed|cancell?ed|dropped|
+    ignored) | no longer (?:needed|relevant|necessary|an issue|a problem|happen(?:s|ing)) |
     (?:not|isnt) (?:needed|relevant|necessary|an issue|a problem) any ?more |
     (?:it was |was )?(?:a )?false alarm |
     no need to (?:look|investigate|check|fix|do)(?: {_X}){{0,4}} |
@@ -286,7 +286,6 @@ _MIGHT = re.compile(
     r"\b(?:might|may|could|must) (?:have been|be)\b"
     r"(?! (?:closed|cancell?ed|dropped|ignored|deleted))"
 )
-_REQUEST = re.compile(r"(?:can|could|would|will) (?:you|we|someone)(?: please| pls)?\b")
 _ABOUT_AUTHOR = re.compile(
     rf"^(?:turns out |it turns out )?(?:i|we) (?:had|was|were|didnt|forgot|needed)\b"
     rf"|^my (?:{_X} ){{0,3}}(?:was|were|had|didnt|has|\w+ed|expired|changed|broke)\b"
@@ -303,10 +302,6 @@ _MORE_TO_SAY = re.compile(
     )
 )
 """Words of a clause that goes on with the report instead of withdrawing it."""
-_REASON = re.compile(
-    r"(?:it )?(?:was|turned out|turns out|must have|had)\b"
-    r"|(?:es )?(?:war|lag)\b|cétait|era|fue|foi"
-)
 """The start of a reason. It may name the product as well as the author's side."""
 _THANKS = re.compile(
     r"(?:(?:ok(?:ay)?|great|perfect|cool|nice|awesome|many|super|got\s+it|works?(?:\s+now)?"
@@ -372,27 +367,6 @@ def is_bare_close(text: str) -> bool:
     """Return whether a closing phrase may also answer a question: "cancel" names a button, too."""
     parts = _certain_parts(text)
     return _Part.BARE in parts and parts <= {_Part.BARE, _Part.FILLER}
-
-
-def may_be_close(text: str) -> bool:
-    """Return whether the author seems to withdraw the report, although `is_close` is not certain.
-
-    The answer is good for a question with a button, not for a close: "I think it was my VPN",
-    "seems to work now", "could you close this?", "never mind, it was a caching issue".
-    """
-    if is_close(text) or not _is_short(text):
-        return False
-    words = _lower(text)
-    if "?" in words and not _REQUEST.match(words):
-        return False
-    words = _MIGHT.sub("was", _HEDGE.sub(" ", _REQUEST.sub(" ", words.rstrip(" ?"))))
-    if "?" in words or _GOES_ON.search(re.sub(r"\bagain\b", " ", words)):
-        return False
-    known, unknown = _read(words)
-    if unknown:
-        asks = bool(known & {_Part.CLOSE, _Part.BARE})
-        return asks and all(_REASON.match(clause) for clause in unknown)
-    return bool(known - {_Part.FILLER})
 
 
 def _closes(parts: set[_Part]) -> bool:

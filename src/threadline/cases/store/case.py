@@ -184,6 +184,10 @@ SELECT c.*, t.action, t.result, t.failure, CASE WHEN t.cost_known THEN t.cost_us
        (SELECT e.result FROM agent_turns e
         WHERE e.bug_id = c.bug_id AND e.turn < t.turn AND e.has_findings
         ORDER BY e.turn DESC LIMIT 1) AS before,
+       coalesce((SELECT e.result ->> 'severity' FROM agent_turns e
+                 WHERE e.bug_id = c.bug_id AND e.turn < t.turn AND e.status = 'done'
+                   AND e.failure = ''
+                 ORDER BY e.turn DESC LIMIT 1), '') AS severity_before,
        coalesce((SELECT max(e.turn) FROM agent_turns e
                  JOIN posts p ON p.ts IS NOT NULL
                    AND p.key = e.bug_id || ':turn:' || e.turn || '\\:findings'
@@ -621,6 +625,7 @@ class CaseStore(Store):
             read=tuple(row.read),
             has_findings=row.has_findings,
             before=row.before,
+            severity_before=row.severity_before,
             shown_in_turn=row.shown_in_turn,
             is_newest=row.is_newest,
         )

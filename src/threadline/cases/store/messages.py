@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import func, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 
-from threadline.cases.effects import CaseFacts, as_stored, effect_of
+from threadline.cases.effects import CaseFacts, as_stored, effect_of, is_spoken
 from threadline.cases.model import (
     REPORT,
     START_REASONS,
@@ -145,6 +145,7 @@ class CaseMessageStore(Store):
         *,
         start_turn: bool = False,
         number: int = 0,
+        silence_ends: float = 0.0,
     ) -> Flushed:
         """Store the messages that arrived in a thread; safe to repeat.
 
@@ -157,6 +158,8 @@ class CaseMessageStore(Store):
             start_turn: Make the case `investigating` at once when a turn is due, which saves
                 an activity. When the answer is lost, the next flush finds the step taken.
             number: The number of a case that is opened now; 0 for the next one.
+            silence_ends: End of the wait for developers, in seconds since 1970, if somebody has
+                written now; 0 leaves it as it is.
         """
         each_once = distinct(batch)
         case = await self._cases.lock_thread(thread) or await self._open(thread, each_once, number)
@@ -174,9 +177,7 @@ class CaseMessageStore(Store):
             lambda message: vars(effect_of(message, facts)),
         )
         if stored.corrected:
-            which = {"bug_id": case.bug_id, "originals": stored.corrected}
-            await self._tx.execute(_KEEP_TITLE, which)
-            await self._tx.execute(_FORGET_TITLE, which)
+            await self._forget_title(case.bug_id, stored.corrected)
         if any(message.kind == MessageKind.CLOSE for message in stored.new):
             await self._tx.execute(_OVERTAKEN, {"bug_id": case.bug_id})
         if case.status == CaseStatus.RESOLVED:
@@ -186,6 +187,8 @@ class CaseMessageStore(Store):
         starts = start_turn and may_start_turn(snapshot)
         is_new = snapshot.turn == 0 and snapshot.closings == 0 and not snapshot.title
         values: dict[str, Any] = {"message_count": count}
+        if silence_ends and _breaks_silence(snapshot, stored.new):
+            values["wait_until"] = silence_ends
         if is_new and (report := await self._parse_report(case.bug_id)):
             values |= vars(report)
         if starts:
@@ -201,6 +204,12 @@ class CaseMessageStore(Store):
         case = await self._cases.lock(bug_id)
         await self._tx.execute(_RESTORE_TITLE, {"bug_id": case.bug_id, "message_id": original})
         await MESSAGES.restore(self._tx, case.bug_id, original)
+
+    async def _forget_title(self, bug_id: str, corrected: Sequence[str]) -> None:
+        """Remove the title of a deleted report; a deletion that was inferred may come back."""
+        which = {"bug_id": bug_id, "originals": corrected}
+        await self._tx.execute(_KEEP_TITLE, which)
+        await self._tx.execute(_FORGET_TITLE, which)
 
     async def _open(
         self, thread: Thread, batch: Sequence[IncomingMessage], number: int
@@ -318,6 +327,18 @@ class CaseMessageStore(Store):
         }
         await self._tx.execute(insert(bug_conversations).values(row).on_conflict_do_nothing())
 
+    async def rewrite_bot_message(self, bug_id: str, message: Thread, words: str) -> None:
+        """Replace the stored text of a post of the bot, which was replaced in Slack."""
+        row = bug_conversations.c
+        identity = message_id(message.team, message.channel, message.ts)
+        mine = (
+            row.bug_id == bug_id,
+            row.message_id == identity,
+            row.sender_type == SenderType.BOT,
+        )
+        changed = update(bug_conversations).where(*mine).values(message_text=clean_text(words))
+        await self._tx.execute(changed)
+
     async def pending_files(self, bug_id: str) -> list[tuple[int, str]]:
         """Return the attachments that are neither stored nor given up: the row's id and Slack's
         file id.
@@ -343,6 +364,14 @@ class CaseMessageStore(Store):
             file.id == identity, file.content.is_(None), file.error == ""
         )
         await self._tx.execute(told.values(error=clean_text(error) or "it could not be fetched"))
+
+
+def _breaks_silence(case: CaseSnapshot, messages: Sequence[IncomingMessage]) -> bool:
+    """Return whether people have written in a case that waits for developers, also words that
+    start no turn.
+    """
+    waits = case.status is CaseStatus.PENDING_VERIFICATION and case.wait_until > 0
+    return waits and any(map(is_spoken, messages))
 
 
 def _parse_cursor(cursor: str | None) -> tuple[Decimal, int]:
