@@ -18,6 +18,7 @@ from tests.replay import histories
 from tests.replay.recorder import recording
 from tests.support.case_store import scene
 from tests.support.conversation_store import other, talk
+from tests.support.patience import patient
 from tests.support.postgres import (
     agent_database,
     agent_url,
@@ -114,12 +115,24 @@ SLOW = ("bench", "chaos", "evals", "journeys", "limits", "scale")
 FIRST_STORY = "tests/journeys/test_story.py"
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Scale the limit of a whole test as all waits, unless the command line sets one."""
+    if config.option.timeout is None:
+        config.option.timeout = patient(float(config.getini("timeout")))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the slow folders; one whole story of the product stays in `make test`."""
+    """Mark the slow folders and the tests that run alone, and scale the tests' own limits; one
+    whole story of the product stays in `make test`.
+    """
     for item in items:
         folder, _, _ = item.nodeid.removeprefix("tests/").partition("/")
-        if folder in SLOW and not item.nodeid.startswith(FIRST_STORY):
+        in_slow = folder in SLOW and not item.nodeid.startswith(FIRST_STORY)
+        if in_slow or item.get_closest_marker("alone"):
             item.add_marker(pytest.mark.slow)
+        if limit := item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(patient(limit.args[0])), append=False)
     items.sort(
         key=lambda item: "_workflow.py" not in item.nodeid
     )  # the long files first, so that workers end together

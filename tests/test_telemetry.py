@@ -10,6 +10,7 @@ import pytest
 import structlog
 from temporalio.runtime import TelemetryConfig, TelemetryFilter
 
+from tests.support.patience import patient
 from threadline import telemetry
 
 TOKEN = "gh" + "p_" + "a1B2" * 9
@@ -109,6 +110,10 @@ def test_rules_for_secrets_are_loaded_before_the_first_record() -> None:
         "print(*sys.modules)"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=patient(60),
+        check=True,
     )
     assert "threadline.privacy.secret_rules" in done.stdout.split()

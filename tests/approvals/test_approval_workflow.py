@@ -25,6 +25,7 @@ from tests.gateway.conftest import KnownThreads
 from tests.support.patience import patient
 from tests.support.sweeps import repaired
 from tests.support.temporal import real_time, until, worker
+from tests.support.unhurried import unhurried
 from threadline.approvals.contract import (
     ApprovalRef,
     DecideAction,
@@ -33,7 +34,6 @@ from threadline.approvals.contract import (
 )
 from threadline.approvals.model import APPROVE, REJECT, ApprovalStage, button_value
 from threadline.approvals.workflow import ApprovalWorkflow
-from threadline.gateway import router as event_router
 from threadline.gateway.router import EventRouter
 from threadline.gateway.routes import RoutingConfig
 from threadline.threads.activities import LiveThreadActivities
@@ -121,21 +121,18 @@ MakeHouse = Callable[..., AbstractAsyncContextManager[ApprovalWorkflows]]
 
 
 @pytest.fixture
-def make_house(make_desk: MakeDesk, monkeypatch: pytest.MonkeyPatch) -> MakeHouse:
-    monkeypatch.setattr(
-        event_router, "ACCEPT_TIMEOUT", 60
-    )  # a busy machine is no fault of the gateway
-
+def make_house(make_desk: MakeDesk) -> MakeHouse:
     @asynccontextmanager
     async def make(
         expiry: float = 3600.0,
         server: Callable[[], AbstractAsyncContextManager[WorkflowEnvironment]] = real_time,
     ) -> AsyncIterator[ApprovalWorkflows]:
-        async with server() as environment:
-            desk = make_desk(WorkflowClient(environment.client), expiry=expiry)
-            routing = RoutingConfig("", "", "", "U0THREADLINE", "B0THREADLINE", team=TEAM)
-            gateway = EventRouter(routing, environment.client, KnownThreads())
-            yield ApprovalWorkflows(desk, environment, gateway)
+        with unhurried():
+            async with server() as environment:
+                desk = make_desk(WorkflowClient(environment.client), expiry=expiry)
+                routing = RoutingConfig("", "", "", "U0THREADLINE", "B0THREADLINE", team=TEAM)
+                gateway = EventRouter(routing, environment.client, KnownThreads())
+                yield ApprovalWorkflows(desk, environment, gateway)
 
     return make
 

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
 
+from tests.support.patience import patient
 from threadline.cli import main, output, process
 
 MACHINE = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
@@ -35,7 +36,7 @@ def run_command(
         contextlib.redirect_stderr(err),
         ThreadPoolExecutor(1) as thread,
     ):
-        code = thread.submit(main.run_command, arguments).result(timeout=60)
+        code = thread.submit(main.run_command, arguments).result(timeout=patient(60))
     return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
 

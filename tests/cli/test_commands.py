@@ -10,6 +10,7 @@ import pytest
 import typer
 
 from tests.cli.command import MACHINE, run_command
+from tests.support.patience import patient
 from threadline.cli import main
 from threadline_devstack.state_folder import StateFolder
 
@@ -68,7 +69,13 @@ def test_missing_variable_is_named_in_one_sentence(
 def test_failing_process_ends_with_one_sentence_and_code_1(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "threadline", "explain", "C1/1700000000.000100"]
     done = subprocess.run(
-        command, env=MACHINE, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        command,
+        env=MACHINE,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=patient(60),
+        check=False,
     )
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
     assert done.stderr.startswith("threadline: DATABASE_URL is not set")
@@ -91,11 +98,11 @@ def test_ctrl_c_while_up_starts_ends_it_cleanly(tmp_path: Path) -> None:
         stderr=subprocess.STDOUT,
         text=True,
     ) as process:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + patient(30)
         while not (home / "logs").exists() and time.monotonic() < deadline:
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
-        told, _ = process.communicate(timeout=60)
+        told, _ = process.communicate(timeout=patient(60))
     assert process.returncode == 0, told
     assert "Everything is stopped." in told
     with StateFolder(home).locked():

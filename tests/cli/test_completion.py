@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import MACHINE, run_command
+from tests.support.patience import patient
 
 SCRIPTS = Path(sys.executable).parent
 """The folder of the installed command `threadline`."""
@@ -62,7 +63,7 @@ def test_bash_completes_after_its_script_is_shown_or_installed(tmp_path: Path) -
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=patient(60),
         check=True,
     )
     assert done.stdout.startswith("knowledge\n"), done.stderr

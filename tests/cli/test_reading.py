@@ -29,6 +29,7 @@ from tests.docs.generate import ROOT
 from tests.support.case_store import Scene, report, said
 from tests.support.conversation_activities import ConversationActivityScene
 from tests.support.conversation_store import StoredConversation, mention
+from tests.support.patience import patient
 from tests.support.postgres import Postgres
 from threadline.cli import main
 from threadline.cli.connections import temporal_namespace
@@ -166,7 +167,7 @@ def run(url: str, folder: Path, *arguments: str) -> Ran:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=patient(100),
         check=True,
     )
     shown, _, last = done.stdout.rstrip().rpartition("\n")
@@ -178,7 +179,7 @@ def cpu_of_libraries() -> float:
     """CPU seconds of a process that imports what every command needs, and does nothing."""
     command = [sys.executable, "-c", _LIBRARIES]
     done = subprocess.run(
-        command, env=MACHINE, capture_output=True, text=True, timeout=100, check=True
+        command, env=MACHINE, capture_output=True, text=True, timeout=patient(100), check=True
     )
     return float(done.stdout)
 
@@ -217,6 +218,7 @@ async def test_command_that_reads_loads_no_client_of_another_service(
         assert not loaded, f"{name} loads {', '.join(loaded)}"
 
 
+@pytest.mark.alone
 async def test_command_that_reads_takes_little_more_cpu_than_its_libraries(
     commands: dict[str, tuple[str, ...]], database_url: str, tmp_path: Path
 ) -> None:
@@ -389,7 +391,7 @@ def refusal(url: str, folder: Path, *arguments: str) -> str:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=patient(60),
         check=False,
     )
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1), done.stderr
@@ -497,4 +499,4 @@ def test_silent_host_is_given_up_within_the_connect_timeout(tmp_path: Path) -> N
         "threadline: the database is not available: TimeoutError. Start Postgres, or correct "
         "DATABASE_URL.\n"
     )
-    assert 4 < took < 20
+    assert 4 < took < patient(20)

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 
+from tests.support.patience import patient
 from threadline_devstack import environment
 
 SERVICE = """
@@ -34,7 +35,7 @@ def ended(then: str) -> tuple[int, str]:
         assert process.stdout
         assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGTERM)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=patient(30))
     return process.returncode, said
 
 

@@ -21,6 +21,7 @@ from sqlalchemy import make_url
 from temporalio.client import Client
 from typer.core import TyperGroup
 
+from tests.support.patience import patient
 from threadline import settings
 from threadline.cli.main import app
 from threadline.db import migrate
@@ -239,7 +240,7 @@ def test_wheel_holds_every_file_of_the_package(tmp_path: Path) -> None:
 def run(*command: str, **variables: str) -> None:
     environ = {"PATH": os.environ["PATH"], **variables}
     done = subprocess.run(
-        command, env=environ, capture_output=True, text=True, check=False, timeout=90
+        command, env=environ, capture_output=True, text=True, check=False, timeout=patient(90)
     )
     assert done.returncode == 0, done.stderr
 

@@ -73,7 +73,7 @@ async def receiver(slack: FaultySlack) -> AsyncIterator[Receiver]:
 
 async def test_a_signed_event_passes_bolts_check(slack: FaultySlack, receiver: Receiver) -> None:
     slack.workspace.post(REPORTS, REPORTER, "über &amp; ünder")
-    await slack.deliveries.settled()
+    await slack.settled()
     assert receiver.genuine == [True]
     assert receiver.retries == [("", "")]
     assert [body["event"]["text"] for body in receiver.bodies] == ["über &amp; ünder"]
@@ -84,7 +84,7 @@ async def test_a_failure_is_retried_with_number_and_reason(
 ) -> None:
     receiver.answers = [(500, {}), (503, {})]
     slack.workspace.post(REPORTS, REPORTER, "bug")
-    await slack.deliveries.settled()
+    await slack.settled()
     assert receiver.retries == [("", ""), ("1", "http_error"), ("2", "http_error")]
     assert len(receiver.bodies) == 1
     assert slack.deliveries.log[-1].outcome == "delivered"
@@ -93,7 +93,7 @@ async def test_a_failure_is_retried_with_number_and_reason(
 async def test_an_app_may_ask_for_no_retry(slack: FaultySlack, receiver: Receiver) -> None:
     receiver.answers = [(500, {"X-Slack-No-Retry": "1"})]
     slack.workspace.post(REPORTS, REPORTER, "bug")
-    await slack.deliveries.settled()
+    await slack.settled()
     assert (slack.deliveries.log[-1].attempts, slack.deliveries.log[-1].outcome) == (1, "given_up")
 
 
@@ -101,7 +101,7 @@ async def test_an_app_that_is_away_gets_three_retries(slack: FaultySlack) -> Non
     with server.bound(0) as taken:
         slack.deliveries.request_url = f"http://127.0.0.1:{taken.getsockname()[1]}/slack/events"
         slack.workspace.post(REPORTS, REPORTER, "bug")
-        await slack.deliveries.settled()
+        await slack.settled()
     assert (slack.deliveries.log[-1].attempts, slack.deliveries.log[-1].outcome) == (4, "given_up")
 
 

@@ -103,7 +103,7 @@ async def test_a_message_arrives_as_slack_wraps_it(slack: FaultySlack, gateway: 
     message = slack.workspace.post(
         REPORTS, REPORTER, "it *breaks* &amp; <https://example.com|burns>"
     )
-    await slack.deliveries.settled()
+    await slack.settled()
     [body] = gateway.bodies
     assert (body["type"], body["team_id"]) == ("event_callback", TEAM)
     assert body["authorizations"][0]["user_id"] == BOT_USER
@@ -131,7 +131,7 @@ async def test_a_reply_names_its_root_and_the_roots_author(
 ) -> None:
     root = slack.workspace.post(REPORTS, REPORTER, "bug").ts
     slack.workspace.post(REPORTS, BYSTANDER, "me too", thread_ts=root, broadcast=True)
-    await slack.deliveries.settled()
+    await slack.settled()
     reply = gateway.events[1]
     assert (reply["thread_ts"], reply["parent_user_id"], reply["subtype"]) == (
         root,
@@ -145,7 +145,7 @@ async def test_a_mention_arrives_twice_with_two_event_ids(
 ) -> None:
     file = slack.workspace.add_file("shot.png", REPORTER, b"png")
     slack.workspace.post(GENERAL, REPORTER, f"<@{BOT_USER}> look", files=[file.id])
-    await slack.deliveries.settled()
+    await slack.settled()
     by_type = {event["type"]: event for event in gateway.events}
     assert by_type.keys() == {"message", "app_mention"}
     assert by_type["message"]["ts"] == by_type["app_mention"]["ts"]
@@ -162,7 +162,7 @@ async def test_an_edit_shows_before_and_after_and_mentions_again(
 ) -> None:
     ts = slack.workspace.post(GENERAL, REPORTER, "hello").ts
     slack.workspace.edit(GENERAL, ts, f"hello <@{BOT_USER}>", by=REPORTER)
-    await slack.deliveries.settled()
+    await slack.settled()
     [change] = [event for event in gateway.events if event.get("subtype") == "message_changed"]
     assert change["message"]["ts"] == ts
     assert change["message"]["edited"]["ts"] == change["ts"]
@@ -176,7 +176,7 @@ async def test_a_preview_fires_a_change_without_an_edit(
 ) -> None:
     ts = slack.workspace.post(GENERAL, REPORTER, f"<@{BOT_USER}> <https://example.com>").ts
     slack.workspace.unfurl(GENERAL, ts, [{"title": "Example", "fallback": "Example"}])
-    await slack.deliveries.settled()
+    await slack.settled()
     [change] = [event for event in gateway.events if event.get("subtype") == "message_changed"]
     assert "edited" not in change["message"]
     assert [event["type"] for event in gateway.events].count("app_mention") == 1
@@ -188,7 +188,7 @@ async def test_a_deletion_has_the_deleted_message(slack: FaultySlack, gateway: G
     slack.workspace.post(REPORTS, BYSTANDER, "me too", thread_ts=root)
     slack.workspace.delete(REPORTS, alone)
     slack.workspace.delete(REPORTS, root)
-    await slack.deliveries.settled()
+    await slack.settled()
     gone, tombstone = gateway.events[3:]
     assert (gone["subtype"], gone["deleted_ts"], gone["previous_message"]["text"]) == (
         "message_deleted",
@@ -208,7 +208,7 @@ async def test_reactions_and_joins_are_delivered(slack: FaultySlack, gateway: Ga
     slack.workspace.unreact(REPORTS, ts, BYSTANDER, "eyes")
     slack.workspace.leave(REPORTS, BYSTANDER)
     slack.workspace.join(REPORTS, BYSTANDER)
-    await slack.deliveries.settled()
+    await slack.settled()
     kinds = [event.get("subtype", event["type"]) for event in gateway.events]
     assert kinds == [
         "message",
@@ -228,7 +228,7 @@ async def test_the_bot_gets_events_of_its_own_posts_and_of_other_bots(
     slack.workspace.post(
         REPORTS, BYSTANDER, "alert", bot_id="B0ALERTS", subtype="bot_message", username="alerts"
     )
-    await slack.deliveries.settled()
+    await slack.settled()
     mine, alert = gateway.events
     assert (mine["user"], mine["bot_id"]) == (BOT_USER, BOT_ID)
     assert (alert["subtype"], alert["bot_id"], alert["username"]) == (
@@ -240,10 +240,10 @@ async def test_the_bot_gets_events_of_its_own_posts_and_of_other_bots(
 
 async def test_a_removed_bot_gets_no_events(slack: FaultySlack, gateway: Gateway) -> None:
     slack.workspace.leave(GENERAL, BOT_USER)
-    await slack.deliveries.settled()
+    await slack.settled()
     heard = len(gateway.events)
     slack.workspace.post(GENERAL, REPORTER, f"<@{BOT_USER}> are you there?")
-    await slack.deliveries.settled()
+    await slack.settled()
     assert len(gateway.events) == heard
 
 
@@ -252,7 +252,7 @@ async def test_an_unacknowledged_event_is_sent_again_with_its_number(slack: Faul
     gateway.failures = 2
     async with connected(slack, gateway):
         slack.workspace.post(REPORTS, REPORTER, "bug")
-        await slack.deliveries.settled()
+        await slack.settled()
     assert gateway.retries == ["2"]
     assert [(delivery.attempts, delivery.outcome) for delivery in slack.deliveries.log] == [
         (3, "delivered")
@@ -262,7 +262,7 @@ async def test_an_unacknowledged_event_is_sent_again_with_its_number(slack: Faul
 async def test_an_event_that_is_never_acknowledged_is_given_up() -> None:
     async with FaultySlack.running(ack_timeout=0.05, retry_delays=(0.0, 0.01)) as slack:
         slack.workspace.post(REPORTS, REPORTER, "nobody listens")
-        await slack.deliveries.settled()
+        await slack.settled()
         assert [(delivery.attempts, delivery.outcome) for delivery in slack.deliveries.log] == [
             (3, "given_up")
         ]
@@ -275,14 +275,14 @@ async def test_an_event_goes_to_one_of_several_connections(
     async with connected(slack, second):
         for number in range(4):
             slack.workspace.post(REPORTS, REPORTER, f"{number}")
-        await slack.deliveries.settled()
+        await slack.settled()
     assert (len(gateway.events), len(second.events)) == (2, 2)
 
 
 async def test_a_refreshed_connection_loses_nothing(slack: FaultySlack, gateway: Gateway) -> None:
     assert await slack.sockets.disconnect() == 1
     slack.workspace.post(REPORTS, REPORTER, "in between")
-    await slack.deliveries.settled()
+    await slack.settled()
     assert [event["text"] for event in gateway.events] == ["in between"]
     assert slack.sockets.count == 1
 
@@ -296,13 +296,13 @@ async def test_ordered_misbehaviour_happens_once(slack: FaultySlack, gateway: Ga
     say("twice")
     slack.faults.drop()
     say("never")
-    await slack.deliveries.settled()
+    await slack.settled()
     slack.faults.reorder()
     say("late", "early")
-    await slack.deliveries.settled()
+    await slack.settled()
     slack.faults.delay(0.2)
     say("slow", "fast")
-    await slack.deliveries.settled()
+    await slack.settled()
     assert [event["text"] for event in gateway.events] == [
         "twice",
         "twice",
@@ -349,4 +349,4 @@ async def test_an_event_accepts_no_payload_in_its_acknowledgement(slack: FaultyS
         envelope = await app.receive_json()
         assert (envelope["type"], envelope["accepts_response_payload"]) == ("events_api", False)
         await app.send_json({"envelope_id": envelope["envelope_id"]})
-        await slack.deliveries.settled()
+        await slack.settled()

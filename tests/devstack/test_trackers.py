@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.support.faulty_sandboxes import EndpointFaultKind, FaultyTrackers
+from tests.support.patience import patient
 from threadline_devstack.trackers import github as github_api
 from threadline_devstack.trackers import jira as jira_api
 from threadline_devstack.trackers.jira import BadQuery, JiraSite
@@ -31,7 +32,8 @@ async def fetch(url: str, **headers: str) -> tuple[int, dict[str, str], str]:
     def get() -> tuple[int, dict[str, str], str]:
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), _NoRedirect())
         try:
-            with opener.open(urllib.request.Request(url, headers=headers), timeout=10) as answer:  # noqa: S310
+            request = urllib.request.Request(url, headers=headers)  # noqa: S310 - our own server
+            with opener.open(request, timeout=patient(10)) as answer:
                 return answer.status, dict(answer.headers), answer.read().decode()
         except urllib.error.HTTPError as refusal:
             with refusal:

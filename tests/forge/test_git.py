@@ -117,7 +117,9 @@ async def test_git_gets_none_of_this_process_secrets(
 
 async def test_cancelling_kills_git_and_its_children(place: Path, tmp_path: Path) -> None:
     mark = tmp_path / "pid"
-    alias = f"alias.hang=!sleep 300 & echo $! > {mark}; wait"
+    # More than a pipe holds, so the mark shows that the output is being read.
+    flood = "head -c 300000 /dev/zero"
+    alias = f"alias.hang=!{flood}; sleep 300 & echo $! > {mark}; wait"
     task = asyncio.create_task(Git().run("-c", alias, "hang", git_dir=place))
     await _eventually(lambda: mark.exists() and mark.read_text().strip() != "")
     task.cancel()

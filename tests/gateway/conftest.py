@@ -3,7 +3,7 @@ gateway between them.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,8 +25,10 @@ from temporalio.contrib.pydantic import pydantic_data_converter
 from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.patience import patient
 from tests.support.temporal import connect
+from tests.support.unhurried import SECONDS, unhurried
 from threadline.cases.model import SUMMARY, case_owner
 from threadline.conversations.model.conversation import conversation_workflow_id
+from threadline.gateway import router
 from threadline.gateway.catch_up import CatchUpRequester
 from threadline.gateway.router import TEMPORAL_RETRIES, EventRouter, ThreadLookup
 from threadline.gateway.routes import RoutingConfig
@@ -35,6 +37,7 @@ from threadline.slack.model import Thread
 from threadline.threads.model import ThreadOwner
 from threadline.wiring.probes import temporal_answers
 from threadline_devstack.slack import identity
+from threadline_devstack.slack.delivery import ACK_TIMEOUT
 
 SOCKET = GatewayConfig(app_token=identity.APP_TOKEN, port=0)
 ROUTING = RoutingConfig(
@@ -179,10 +182,42 @@ def threads() -> KnownThreads:
     return KnownThreads()
 
 
+@pytest.fixture
+def real_limits() -> None:
+    """A test that uses this tests the gateway's limits of time."""
+
+
+@pytest.fixture(autouse=True)
+def gateway_limits(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Give the gateway the time of a busy machine, except where its limits are tested."""
+    if _tests_limits(request):
+        yield
+    else:
+        with unhurried():
+            yield
+
+
+def _tests_limits(request: pytest.FixtureRequest) -> bool:
+    return not {"real_limits", "absent_temporal"}.isdisjoint(request.fixturenames)
+
+
+@asynccontextmanager
+async def within_slacks_limit() -> AsyncIterator[None]:
+    """The block ends by a limit of the gateway's, before Slack's limit of three seconds.
+
+    A busy machine may need more than the second between the two limits. Without its own limits
+    the gateway would wait for ten seconds or more.
+    """
+    assert router.ACCEPT_TIMEOUT < ACK_TIMEOUT
+    async with asyncio.timeout(router.ACCEPT_TIMEOUT + patient(1)):
+        yield
+
+
 @pytest_asyncio.fixture(loop_scope="session")
-async def sandbox() -> AsyncIterator[FaultySlack]:
+async def sandbox(request: pytest.FixtureRequest) -> AsyncIterator[FaultySlack]:
     """A Slack that redelivers unacknowledged events at once."""
-    async with FaultySlack.running(retry_delays=(0.0,) * 5) as running:
+    waits = ACK_TIMEOUT if _tests_limits(request) else SECONDS
+    async with FaultySlack.running(retry_delays=(0.0,) * 5, ack_timeout=waits) as running:
         yield running
 
 

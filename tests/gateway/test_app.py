@@ -19,7 +19,7 @@ from slack_sdk.signature import SignatureVerifier
 from slack_sdk.web.async_client import AsyncWebClient
 from temporalio.client import Client, WorkflowHandle
 
-from tests.gateway.conftest import NotedRequests, Process
+from tests.gateway.conftest import NotedRequests, Process, within_slacks_limit
 from tests.support.faulty_sandboxes import FaultySlack
 from threadline.cases.model import bug_workflow_id
 from threadline.errors import Permanent, Transient
@@ -161,7 +161,7 @@ async def test_absent_temporal_makes_slack_deliver_again(
     serve: Serve, absent_temporal: Client
 ) -> None:
     async with serve(absent_temporal) as gateway:
-        async with asyncio.timeout(3.0):
+        async with within_slacks_limit():
             assert await gateway.event(report()) == 500
         status, told = await gateway.process.ready()
 

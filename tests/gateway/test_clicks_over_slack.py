@@ -32,6 +32,7 @@ from threadline.threads.model import (
     IncomingMessage,
 )
 from threadline_devstack.slack import identity
+from threadline_devstack.slack.delivery import ACK_TIMEOUT
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -157,6 +158,7 @@ async def test_reply_of_a_card_is_written_in_a_modal_and_signalled(
         counts = await process.counts()
         assert (counts["modal_opened"], counts["modal_sent"]) == (1, 1)
         sandbox.faults.refuse("views.open", "expired_trigger_id")
+        sandbox.deliveries._ack_timeout = ACK_TIMEOUT
         assert not await sandbox.click(
             identity.DEVELOPER, identity.ESCALATIONS, str(answer["ts"]), REPLY
         )

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from tests.gateway.conftest import KnownThreads
+from tests.gateway.conftest import KnownThreads, within_slacks_limit
 from tests.gateway.slack_events import CONFIG, outcome
 from tests.gateway.test_dispatch import accepted, failing, hanging, new_thread, started_with
 from tests.support.patience import patient
@@ -257,6 +257,7 @@ async def test_direct_stop_word_is_answered_when_nothing_is_at_work(
     assert kept.addressed
 
 
+@pytest.mark.usefixtures("real_limits")
 @pytest.mark.parametrize("trouble", [failing, hanging])
 async def test_event_is_not_accepted_while_the_database_does_not_place_it(
     temporal: Client, threads: KnownThreads, trouble: Callable[[KnownThreads], None]
@@ -267,7 +268,7 @@ async def test_event_is_not_accepted_while_the_database_does_not_place_it(
     trouble(threads)
     own = stop_word(thread, said(thread, "2.0", MessageKind.STOP))
     for route in (overheard(thread, said(thread, "2.0")), sign(thread, thread.ts), own):
-        async with asyncio.timeout(3.0):
+        async with within_slacks_limit():
             with pytest.raises(NotAccepted, match="database lookup of"):
                 await router.deliver(route)
     assert not await exists(temporal, thread)
@@ -293,11 +294,11 @@ async def test_absent_temporal_is_an_error_for_the_bots_threads_alone(
         overheard(known, said(known, "2.0")),
         stop,
     ):
-        async with asyncio.timeout(3.0):
+        async with within_slacks_limit():
             with pytest.raises(NotAccepted, match="Temporal did not accept"):
                 await router.deliver(route)
 
-    async with asyncio.timeout(3.0):
+    async with within_slacks_limit():
         assert await outcome(router, overheard(unknown, said(unknown, "2.0"))) == "not_followed"
 
 

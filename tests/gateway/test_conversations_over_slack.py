@@ -35,7 +35,7 @@ class Floor:
 
     async def say(self, channel: str, user: str, text: str, thread_ts: str = "") -> Thread:
         posted = self.sandbox.workspace.post(channel, user, text, thread_ts=thread_ts)
-        await self.sandbox.deliveries.settled()
+        await self.sandbox.settled()
         return Thread(identity.TEAM, posted.channel, thread_ts or posted.ts)
 
     async def heard(self, thread: Thread) -> list[tuple[str, str, bool]]:
@@ -105,7 +105,7 @@ async def test_stop_sign_on_a_message_of_the_conversation_stops_it(
     threads.talks[answer.ts] = thread
     for name in ("eyes", "octagonal_sign", "stop_sign"):
         workspace.react(identity.GENERAL, answer.ts, identity.BYSTANDER, name)
-        await floor.sandbox.deliveries.settled()
+        await floor.sandbox.settled()
 
     assert await floor.heard(thread) == [
         ("message", "add three items", True),
@@ -136,9 +136,9 @@ async def test_thumb_on_an_answer_reaches_its_conversation(
     threads.talks[answer.ts] = threads.talks[thread.ts] = thread
     for ts in (answer.ts, thread.ts, beside.ts):
         workspace.react(identity.GENERAL, ts, identity.BYSTANDER, "+1::skin-tone-2")
-        await floor.sandbox.deliveries.settled()
+        await floor.sandbox.settled()
     workspace.unreact(identity.GENERAL, answer.ts, identity.BYSTANDER, "+1::skin-tone-2")
-    await floor.sandbox.deliveries.settled()
+    await floor.sandbox.settled()
 
     assert await floor.heard(thread) == [
         ("message", "add three items", True),

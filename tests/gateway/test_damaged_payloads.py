@@ -26,7 +26,6 @@ from slack_sdk.web.async_client import AsyncWebClient
 from temporalio.client import Client
 
 from tests.gateway.conftest import KnownThreads
-from threadline.gateway import router as event_router
 from threadline.gateway.router import EventRouter
 from threadline.gateway.routes import RoutingConfig
 from threadline.gateway.server import GatewayConfig
@@ -215,11 +214,7 @@ async def test_damaged_payload_is_never_answered_by_an_error(
     temporal: Client,
     threads: KnownThreads,
     caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(
-        event_router, "ACCEPT_TIMEOUT", 60
-    )  # a busy machine is no fault of the gateway
     caplog.set_level(logging.WARNING)
     rng = random.Random(20)  # noqa: S311 - it must be the same each time
     whole = [

@@ -1,6 +1,5 @@
 """A route becomes one signal that Temporal has accepted, or an error that says it has not."""
 
-import asyncio
 import time
 from collections.abc import Callable
 from itertools import count
@@ -10,7 +9,7 @@ import pytest
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.service import RPCError
 
-from tests.gateway.conftest import KnownThreads
+from tests.gateway.conftest import KnownThreads, within_slacks_limit
 from tests.gateway.slack_events import CONFIG, edit, outcome
 from tests.gateway.slack_events import said as slack_message
 from threadline.cases.model import BugState, bug_workflow_id
@@ -174,6 +173,7 @@ def hanging(threads: KnownThreads) -> None:
     threads.hangs = True
 
 
+@pytest.mark.usefixtures("real_limits")
 @pytest.mark.parametrize("trouble", [missing, failing, hanging])
 async def test_reply_whose_case_is_not_found_is_kept(
     temporal: Client, threads: KnownThreads, trouble: Callable[[KnownThreads], None]
@@ -216,6 +216,6 @@ async def test_absent_temporal_is_an_error_within_slacks_three_seconds(
         Route(RouteTarget.CASE, thread, said(thread)),
         Route(RouteTarget.CASE_THREAD, thread, said(thread)),
     ):
-        async with asyncio.timeout(3.0):
+        async with within_slacks_limit():
             with pytest.raises(NotAccepted, match=f"did not accept T1:C_REPORTS:{thread.ts}"):
                 await EventRouter(CONFIG, absent_temporal, threads).deliver(route)

@@ -13,7 +13,7 @@ from slack_sdk.web.async_client import AsyncWebClient
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from tests.gateway.conftest import ROUTING, SOCKET, Process
+from tests.gateway.conftest import ROUTING, SOCKET, Process, within_slacks_limit
 from tests.gateway.slack_events import CONFIG, TEAM, edit
 from tests.gateway.slack_events import said as slack_message
 from tests.support.faulty_sandboxes import FaultySlack
@@ -60,7 +60,7 @@ class Served:
     async def reported(self, user: str, text: str = "it breaks") -> bool:
         """Whether a report by this user, delivered as often as Slack does, has a workflow."""
         ts = self.sandbox.workspace.post(identity.REPORTS, user, text).ts
-        await self.sandbox.deliveries.settled()
+        await self.sandbox.settled()
         return await exists(self.temporal, ts)
 
 
@@ -157,10 +157,10 @@ async def test_in_a_shared_channel_our_colleague_counts_and_a_stranger_does_not(
     async with serve() as gateway:
         theirs = sandbox.say("U0EVE", channel, call)
         ours = sandbox.say(identity.REPORTER, channel, call)
-        await sandbox.deliveries.settled()
+        await sandbox.settled()
         for user in ("U0EVE", identity.REPORTER):
             sandbox.workspace.react(channel, ours, user, "octagonal_sign")
-        await sandbox.deliveries.settled()
+        await sandbox.settled()
         counts = await gateway.process.counts()
         started = [await is_conversation(gateway.temporal, channel, ts) for ts in (theirs, ours)]
 
@@ -215,7 +215,7 @@ async def test_reporter_who_forwards_somebodys_never_mind_closes_nothing(
         root = sandbox.say(identity.REPORTER, identity.REPORTS, "it breaks")
         sandbox.workspace.share(identity.REPORTS, identity.REPORTER, bobs, thread_ts=root)
         sandbox.workspace.share(identity.GENERAL, identity.REPORTER, bobs)
-        await sandbox.deliveries.settled()
+        await sandbox.settled()
         counts = await gateway.process.counts()
 
     # Bob's own message addresses the bot.
@@ -223,6 +223,7 @@ async def test_reporter_who_forwards_somebodys_never_mind_closes_nothing(
     assert "close" not in counts
 
 
+@pytest.mark.usefixtures("real_limits")
 async def test_event_of_somebody_unidentified_is_not_acknowledged(
     serve: Serve, sandbox: FaultySlack
 ) -> None:
@@ -298,6 +299,7 @@ async def test_burst_of_one_person_causes_one_look_up() -> None:
     assert people.asked == ["U1"]
 
 
+@pytest.mark.usefixtures("real_limits")
 async def test_late_answer_serves_the_next_delivery(
     temporal: Client, threads: ThreadLookup
 ) -> None:
@@ -307,7 +309,7 @@ async def test_late_answer_serves_the_next_delivery(
     thread = Thread("T1", "C1", f"{CORE_QUEUE}-late")
     message = Route(RouteTarget.CASE, thread, said("U1"))
 
-    async with asyncio.timeout(2.5):
+    async with within_slacks_limit():
         with pytest.raises(NotAccepted, match="did not identify U1"):
             await router.deliver(message)
     people.answering.set()
@@ -472,7 +474,7 @@ async def test_person_who_posts_through_an_app_counts_and_a_bot_does_not(
         by_person = sandbox.say(identity.REPORTER, identity.REPORTS, "it breaks", **app)
         by_bot = sandbox.say(OTHER_BOT.id, identity.REPORTS, "it breaks", **app)
         by_webhook = sandbox.say("", identity.REPORTS, "it breaks", subtype="bot_message", **app)
-        await sandbox.deliveries.settled()
+        await sandbox.settled()
         found = [await exists(gateway.temporal, ts) for ts in (by_person, by_bot, by_webhook)]
         counts = await gateway.process.counts()
 
@@ -486,13 +488,13 @@ async def test_reaction_of_another_bot_neither_stops_nor_rates(
     sandbox.workspace.add_user(OTHER_BOT)
     async with serve(identity.GENERAL) as gateway:  # also in channels that are open to everybody
         root = sandbox.say(identity.REPORTER, identity.GENERAL, f"<@{identity.BOT_USER}> hi")
-        await sandbox.deliveries.settled()
+        await sandbox.settled()
         sandbox.workspace.react(identity.GENERAL, root, OTHER_BOT.id, "octagonal_sign")
-        await sandbox.deliveries.settled()
+        await sandbox.settled()
         counts = await gateway.process.counts()
         assert (counts["bot_message"], counts.get("stop", 0)) == (1, 0)
         sandbox.workspace.react(identity.GENERAL, root, identity.REPORTER, "octagonal_sign")
-        await sandbox.deliveries.settled()
+        await sandbox.settled()
         assert (await gateway.process.counts())["stop"] == 1
 
 
@@ -512,7 +514,7 @@ async def test_press_of_a_bot_is_refused(
         card = await slack.chat_postMessage(
             channel=identity.GENERAL, text="I propose this.", blocks=blocks
         )
-        await sandbox.deliveries.settled()
+        await sandbox.settled()
         assert await sandbox.click(OTHER_BOT.id, identity.GENERAL, str(card["ts"]), APPROVE)
         assert await gateway.process.counts() == {"own_message": 1, "bot_message": 1}
         assert await sandbox.click(identity.REPORTER, identity.GENERAL, str(card["ts"]), APPROVE)
@@ -551,9 +553,9 @@ async def test_app_that_may_speak_is_answered_where_it_addresses_the_bot(
     async with serve(allowed_apps={"A0FORM"}) as gateway:
         report = sandbox.say("", identity.REPORTS, "it breaks", **form)
         call = sandbox.say("", identity.GENERAL, f"<@{identity.BOT_USER}> summarise this", **form)
-        await sandbox.deliveries.settled()
+        await sandbox.settled()
         sandbox.say("", identity.GENERAL, "and more", thread=call, **form)
-        await sandbox.deliveries.settled()
+        await sandbox.settled()
         counts = await gateway.process.counts()
         assert await exists(gateway.temporal, report)
 
@@ -573,7 +575,7 @@ async def test_allowed_app_counts_by_our_own_installation_of_it_alone(
     async with serve(allowed_apps={"A0ZAPIER"}) as gateway:
         theirs = sandbox.say(user, channel, call, bot_id="B0EVE", team=identity.PARTNER, **app)
         ours = sandbox.say("", channel, call, bot_id="B0OURS", **app)
-        await sandbox.deliveries.settled()
+        await sandbox.settled()
         counts = await gateway.process.counts()
         started = [await is_conversation(gateway.temporal, channel, ts) for ts in (theirs, ours)]
 
@@ -609,7 +611,7 @@ async def test_gateway_as_wired_refuses_a_guest(
             await asyncio.sleep(0.02)
     refused = sandbox.workspace.post(identity.REPORTS, GUEST.id, "it breaks").ts
     taken = sandbox.workspace.post(identity.REPORTS, identity.REPORTER, "it breaks").ts
-    await sandbox.deliveries.settled()
+    await sandbox.settled()
     found = [await exists(temporal, ts) for ts in (refused, taken)]
     stop.set()
     await process

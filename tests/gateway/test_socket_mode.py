@@ -15,6 +15,7 @@ from temporalio.client import Client
 from tests.gateway.conftest import ROUTING, SOCKET, NotedRequests
 from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.patience import patient
+from tests.support.unhurried import SECONDS
 from threadline.cases.model import bug_workflow_id
 from threadline.errors import Permanent
 from threadline.gateway.router import EventRouter, ThreadLookup
@@ -61,7 +62,7 @@ async def test_acknowledged_report_is_in_temporal(
         status, told = await process.ready()
         assert (status, told["socket"]) == (200, True)
         ts = report(sandbox)
-        await sandbox.deliveries.settled()
+        await sandbox.settled()
 
     assert await kept(temporal, ts) == 1
     assert [(each.outcome, each.attempts) for each in sandbox.deliveries.log] == [("delivered", 1)]
@@ -80,7 +81,7 @@ async def test_report_with_replies_and_corrections_reaches_one_case(
         sandbox.workspace.post(
             identity.REPORTS, identity.BOT_USER, "looking", thread_ts=root, bot_id=identity.BOT_ID
         )
-        await sandbox.deliveries.settled()
+        await sandbox.settled()
 
     # The report, the reply, its edit and its deletion; the mention is the report once more.
     assert await kept(temporal, root) == 4
@@ -96,8 +97,8 @@ async def test_event_that_temporal_does_not_take_comes_again(
     async with serve(gate.over(temporal)):
         ts = report(sandbox)
         await gate.refused.wait()
-        sandbox.deliveries._ack_timeout = 60  # The third is taken, however slow the machine is.
-        await sandbox.deliveries.settled()
+        sandbox.deliveries._ack_timeout = SECONDS
+        await sandbox.settled()
 
     assert await kept(temporal, ts) == 1
     assert [(each.outcome, each.attempts) for each in sandbox.deliveries.log] == [("delivered", 3)]
@@ -116,7 +117,7 @@ async def test_event_under_way_is_acknowledged_before_the_socket_closes(
         await process.task
 
     assert await kept(temporal, ts) == 1
-    await sandbox.deliveries.settled()
+    await sandbox.settled()
     assert [(each.outcome, each.attempts) for each in sandbox.deliveries.log] == [("delivered", 1)]
 
 
@@ -129,7 +130,7 @@ async def test_gateway_that_slack_disconnects_logs_why_and_comes_back(
     async with serve(temporal) as process:
         await sandbox.sockets.disconnect(reason)
         ts = report(sandbox)
-        await sandbox.deliveries.settled()
+        await sandbox.settled()
 
     assert {"event": "socket_disconnect", "reason": reason, "level": level} in process.log
     assert await kept(temporal, ts) == 1
@@ -141,7 +142,7 @@ async def test_broken_connection_comes_back(
     async with serve(temporal):
         await sandbox.sockets.cut()
         ts = report(sandbox)
-        await sandbox.deliveries.settled()
+        await sandbox.settled()
 
     assert await kept(temporal, ts) == 1
 

@@ -1,19 +1,22 @@
 """A turn that waits for a person, without Temporal."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.handovers.scene import HandoverScene
 from tests.support.conversation_activities import Make, make_talk
 from tests.support.decision_activities import engine_of
-from threadline.gateway import router
+from tests.support.unhurried import unhurried
 
 __all__ = ["make_talk"]
 
 
 @pytest.fixture(autouse=True)
-def patient_gateway(monkeypatch: pytest.MonkeyPatch) -> None:
+def unhurried_gateway() -> Iterator[None]:
     """A busy machine is no fault of the gateway."""
-    monkeypatch.setattr(router, "ACCEPT_TIMEOUT", 60)
+    with unhurried():
+        yield
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from typing import Any
 import psutil  # type: ignore[import-untyped]
 from claude_agent_sdk import InMemorySessionStore, SessionKey, SessionStoreEntry
 
+from tests.support.patience import patient
 from threadline.cases.contract import TurnRequest
 from threadline.cases.model import CaseLimits, ConversationPage, Entry, Service, WorkflowState
 from threadline.investigator.runner import Investigator, InvestigatorConfig, TurnInput
@@ -197,7 +198,7 @@ class InvestigatorScene:
     @staticmethod
     async def eventually(condition: Callable[[], bool], within: float = 10.0) -> None:
         """Return once `condition` holds."""
-        deadline = time.monotonic() + within
+        deadline = time.monotonic() + patient(within)
         while not condition():
             assert time.monotonic() < deadline, "the condition never came true"
             await asyncio.sleep(0.02)

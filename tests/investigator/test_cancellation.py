@@ -23,10 +23,8 @@ from threadline_devstack.models.script import ScriptTurn
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-PROMPT_END = 2.0
-"""Seconds within which a cancelled turn must have ended: under one on an idle machine, twice that
-on a busy one.
-"""
+PROMPT_END = patient(1)
+"""Seconds within which a cancelled turn must have ended."""
 
 
 async def _hold(

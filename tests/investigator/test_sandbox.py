@@ -4,6 +4,7 @@ program takes the CLI's place.
 
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ import claude_agent_sdk
 import psutil  # type: ignore[import-untyped]
 import pytest
 
+from tests.support.patience import patient
 from threadline.errors import Permanent
 from threadline.investigator import sandbox_exec
 from threadline.investigator.sandbox import Sandbox, find_cli
@@ -76,12 +78,12 @@ def test_only_named_variables_and_all_arguments_reach_the_cli(home: Sandbox) -> 
 
 
 def test_wrapper_costs_little(home: Sandbox) -> None:
-    """The fastest of several runs, less that of the stand-in alone, which is also a Python
-    process.
+    """The least CPU time of several runs, as a multiple of that of the stand-in alone, which is
+    also a Python process: on a busy machine both take longer.
     """
-    bare = min(_seconds([sys.executable, "-I", "-c", "import json"]) for _ in range(5))
-    wrapped = min(_seconds([str(home.launcher)]) for _ in range(5))
-    assert wrapped - bare < 0.1
+    bare = min(_cpu_seconds([sys.executable, "-I", "-c", "import json"]) for _ in range(5))
+    wrapped = min(_cpu_seconds([str(home.launcher)]) for _ in range(5))
+    assert wrapped < 4 * bare
 
 
 def test_cli_is_killed_by_the_id_that_it_left(tmp_path: Path) -> None:
@@ -90,7 +92,7 @@ def test_cli_is_killed_by_the_id_that_it_left(tmp_path: Path) -> None:
     cli.chmod(0o755)
     home = Sandbox(cli, {})
     process = subprocess.Popen([home.launcher], env=dict(os.environ))
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + patient(10)
     while process.poll() is None and time.monotonic() < deadline:
         home.kill()
     assert process.wait() == -9
@@ -119,10 +121,12 @@ def test_missing_cli_is_permanent(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         find_cli()
 
 
-def _seconds(command: list[str]) -> float:
-    started = time.perf_counter()
+def _cpu_seconds(command: list[str]) -> float:
+    """Return the CPU time of a command and of the processes that it has waited for."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True, capture_output=True)
-    return time.perf_counter() - started
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 WARD = """
@@ -150,6 +154,6 @@ def test_watchdog_ends_the_cli_of_a_worker_that_was_killed() -> None:
         worker.wait()
         # The end of the pipe shows that neither the ward nor its watchdog holds it.
         assert worker.stdout.read() == ""
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + patient(5)
     while psutil.pid_exists(ward) and psutil.Process(ward).status() != psutil.STATUS_ZOMBIE:
         assert time.monotonic() < deadline

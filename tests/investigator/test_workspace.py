@@ -370,4 +370,4 @@ async def test_small_repository_opens_within_a_second(workspaces: Workspaces) ->
         started = time.monotonic()
         async with workspaces.open(f"BUG-{number}", {}, {}):
             took.append(time.monotonic() - started)
-    assert min(took) < 1
+    assert min(took) < patient(1)

@@ -16,7 +16,7 @@ from temporalio.client import (
 )
 from temporalio.testing import WorkflowEnvironment
 
-from tests.support.temporal import real_time
+from tests.support.temporal import with_schedules
 from threadline.jobs.schedules import spec_of
 from threadline.jobs.times import parse_cron
 
@@ -26,7 +26,7 @@ LAST_YEAR = 2100  # Temporal looks no further
 
 @pytest.fixture
 async def server() -> AsyncIterator[WorkflowEnvironment]:
-    async with real_time() as environment:
+    async with with_schedules() as environment:
         yield environment
 
 

@@ -13,7 +13,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from tests.jobs.job_scene import DIGEST, JobScene, job_scene
 from tests.support.patience import patient
-from tests.support.temporal import real_time, until
+from tests.support.temporal import until, with_schedules
 from threadline.db.engine import Database
 from threadline.errors import Transient
 from threadline.jobs.model import AgentJob, JobStatus
@@ -26,7 +26,7 @@ WEEKLY: dict[str, Any] = {"cron": "0 9 * * 1", "time_zone": "Europe/Berlin"}
 
 @pytest.fixture
 async def scene(database: Database) -> AsyncIterator[JobScene]:
-    async with job_scene(database, real_time) as made:
+    async with job_scene(database, with_schedules) as made:
         yield made
 
 

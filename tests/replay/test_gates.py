@@ -1,5 +1,6 @@
 """Gates: threads that began before a change keep their old commands."""
 
+import pytest
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.worker import Replayer
 
@@ -9,6 +10,7 @@ from threadline.cases.workflow import BugInvestigationWorkflow
 from threadline.wiring.temporal import WORKFLOWS
 
 
+@pytest.mark.slow
 async def test_older_histories_replay_only_under_a_gated_change() -> None:
     runs = [histories.read(file) for file in histories.files_of(BugInvestigationWorkflow.__name__)]
     kept = [each for each in WORKFLOWS if each is not BugInvestigationWorkflow]

@@ -15,6 +15,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from tests.support.faulty_sandboxes import FaultySlack
 from tests.support.temporal import deliver, real_time, skip, until, worker
+from tests.support.unhurried import unhurried
 from threadline.cases.contract import AgentActivities, TurnRequest, case_start
 from threadline.cases.model import (
     BUG_WORKFLOW,
@@ -448,32 +449,33 @@ async def case_scene(
     """A case scene with one report in its channel that is not delivered yet. `agents_away`: no
     worker serves the agents' queue until the test runs `agents_worker`.
     """
-    async with (
-        server() as environment,
-        FaultySlack.running() as slack,
-        aiohttp.ClientSession() as session,
-    ):
-        client = SlackClient(make_web_client(identity.BOT_TOKEN, slack.api_url, session))
-        agent = Agent(AgentStore(agent_database), list(script))
-        activities = core_activities(
-            database,
-            environment.client,
-            client,
-            limits=limits,
-            tiers=tiers,
-            repositories=repositories,
-        )
-        root = slack.workspace.post(identity.REPORTS, REPORTER, "The cart total is wrong")
-        thread = Thread(identity.TEAM, identity.REPORTS, root.ts)
-
-        def agents_worker() -> AbstractAsyncContextManager[None]:
-            return worker(environment, [], activities_of(agent), AGENTS_QUEUE)
-
+    with unhurried():
         async with (
-            worker(environment, WORKFLOWS, activities),
-            contextlib.nullcontext() if agents_away else agents_worker(),
+            server() as environment,
+            FaultySlack.running() as slack,
+            aiohttp.ClientSession() as session,
         ):
-            yield CaseScene(environment, database, slack, agent, thread, agents_worker)
+            client = SlackClient(make_web_client(identity.BOT_TOKEN, slack.api_url, session))
+            agent = Agent(AgentStore(agent_database), list(script))
+            activities = core_activities(
+                database,
+                environment.client,
+                client,
+                limits=limits,
+                tiers=tiers,
+                repositories=repositories,
+            )
+            root = slack.workspace.post(identity.REPORTS, REPORTER, "The cart total is wrong")
+            thread = Thread(identity.TEAM, identity.REPORTS, root.ts)
+
+            def agents_worker() -> AbstractAsyncContextManager[None]:
+                return worker(environment, [], activities_of(agent), AGENTS_QUEUE)
+
+            async with (
+                worker(environment, WORKFLOWS, activities),
+                contextlib.nullcontext() if agents_away else agents_worker(),
+            ):
+                yield CaseScene(environment, database, slack, agent, thread, agents_worker)
 
 
 StartCase = Callable[..., AbstractAsyncContextManager[CaseScene]]

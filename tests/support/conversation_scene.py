@@ -27,6 +27,7 @@ from tests.support.scripted_model import REQUEST, Reply, ScriptedModel
 from tests.support.slack import Clock
 from tests.support.temporal import deliver, real_time, skip, until, worker
 from tests.support.tool_fakes import unheld
+from tests.support.unhurried import unhurried
 from threadline.cases.model import CaseReaders
 from threadline.conversations.activities import LiveConversationActivities
 from threadline.conversations.contract import ActRequest, FinishedTurn, FinishRequest, ThinkRequest
@@ -594,24 +595,25 @@ async def conversation(
     """
     clock = Clock()
     clock.now = time.time()
-    async with (
-        server() as environment,
-        FaultySlack.running(clock=clock) as slack,
-        aiohttp.ClientSession() as session,
-    ):
-        root = slack.workspace.post(GENERAL, ANNA, "Good morning")
-        thread = Thread(TEAM, GENERAL, root.ts)
-        model = ScriptedModel(list(replies))
-        scene = ConversationScene(
-            environment, database, slack, thread, model, Steps(), clock, dict(tools or {})
-        )
-        client = SlackClient(make_web_client(BOT_TOKEN, slack.api_url, session))
-        scene.activities = _activities(scene, client, limits or ConversationLimits(), decides)
-        async with scene.working() if working else contextlib.nullcontext():
-            try:
-                yield scene
-            finally:
-                scene.over.set()
+    with unhurried():
+        async with (
+            server() as environment,
+            FaultySlack.running(clock=clock) as slack,
+            aiohttp.ClientSession() as session,
+        ):
+            root = slack.workspace.post(GENERAL, ANNA, "Good morning")
+            thread = Thread(TEAM, GENERAL, root.ts)
+            model = ScriptedModel(list(replies))
+            scene = ConversationScene(
+                environment, database, slack, thread, model, Steps(), clock, dict(tools or {})
+            )
+            client = SlackClient(make_web_client(BOT_TOKEN, slack.api_url, session))
+            scene.activities = _activities(scene, client, limits or ConversationLimits(), decides)
+            async with scene.working() if working else contextlib.nullcontext():
+                try:
+                    yield scene
+                finally:
+                    scene.over.set()
 
 
 def _activities(

@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol, Self
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from tests.support.patience import patient
 from threadline_devstack.server import Endpoint, until_left
 from threadline_devstack.slack.app import SlackSandbox
 from threadline_devstack.slack.faults import DOWNLOAD, CallFault, DeliveryPlan, SlackFaults
@@ -136,6 +137,10 @@ class FaultySlack(SlackSandbox):
 
     faults: OrderedSlackFaults
     faults_type = OrderedSlackFaults
+
+    async def settled(self) -> None:
+        """Wait until no event is on its way, as `EventDeliveries.settled` on a busy machine."""
+        await self.deliveries.settled(patient(10))
 
 
 class EndpointFaultKind(StrEnum):

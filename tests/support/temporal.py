@@ -38,7 +38,7 @@ GRACE = timedelta(seconds=2)
 """Time for running work when a worker stops. The product's is longer; a post that is broken off
 waits out its claim.
 """
-LEAVES = 20.0
+LEAVES = patient(20)
 """Seconds for a worker to end."""
 
 
@@ -110,10 +110,18 @@ async def real_time() -> AsyncIterator[WorkflowEnvironment]:
 
 
 @asynccontextmanager
+async def with_schedules() -> AsyncIterator[WorkflowEnvironment]:
+    """The same, on a server that runs Temporal's schedules."""
+    client = await connect(_SCHEDULES, interceptors=_recorders())
+    yield WorkflowEnvironment.from_client(client)
+    await _keep(client)
+
+
+@asynccontextmanager
 async def continuing_soon() -> AsyncIterator[WorkflowEnvironment]:
     """The same, on a server that suggests to continue as new after 30 events."""
-    few = ("--dynamic-config-value", "limit.historyCount.suggestContinueAsNew=30")
-    client = await connect(*few, interceptors=_recorders())
+    few = "limit.historyCount.suggestContinueAsNew=30"
+    client = await connect(few, interceptors=_recorders())
     yield WorkflowEnvironment.from_client(client)
     await _keep(client)
 
@@ -129,7 +137,7 @@ async def _keep(client: Client) -> None:
 
 async def connect(*options: str, **changes: Any) -> Client:
     """Return a client of an unused namespace on the dev server of this process with these
-    options.
+    options, each a dynamic setting of the server as `name=value`.
     """
     server = _servers.get(options)
     if server is None or not server.namespaces:
@@ -157,10 +165,18 @@ class _Server:
 _servers: dict[tuple[str, ...], _Server] = {}
 _started: list[_Server] = []
 _NAMESPACES = 400
+_SCHEDULES = "worker.perNamespaceWorkerCount=1"
+_NO_SCHEDULES = "worker.perNamespaceWorkerCount=0"
+"""The server runs schedules in a worker of each namespace. Such workers keep a fifth of a core
+busy for 400 namespaces without work, so most tests use a server without them.
+"""
+_NAMESPACES_WITH_SCHEDULES = 40
 
 
 def _start(options: tuple[str, ...]) -> _Server:
-    namespaces = [f"test-{number}" for number in range(_NAMESPACES)]
+    schedules = _SCHEDULES in options
+    count = _NAMESPACES_WITH_SCHEDULES if schedules else _NAMESPACES
+    namespaces = [f"test-{number}" for number in range(count)]
     port = _free_port()
     command = [
         binary("temporal"),
@@ -172,14 +188,11 @@ def _start(options: tuple[str, ...]) -> _Server:
         "--port",
         str(port),
     ]
+    command += ["--log-level", "never"]
     # By default the server fires a timer up to a second late.
-    command += [
-        "--log-level",
-        "never",
-        "--dynamic-config-value",
-        'history.timerProcessorMaxTimeShift="20ms"',
-        *options,
-    ]
+    settings = ['history.timerProcessorMaxTimeShift="20ms"', *options]
+    for setting in settings if schedules else [*settings, _NO_SCHEDULES]:
+        command += ["--dynamic-config-value", setting]
     for name in SEARCH_ATTRIBUTES:
         command += ["--search-attribute", f"{name}=Keyword"]
     for namespace in namespaces:

@@ -15,7 +15,7 @@ from temporalio.client import (
 )
 from temporalio.workflow import Info
 
-from tests.support.temporal import real_time, until, worker
+from tests.support.temporal import real_time, until, with_schedules, worker
 from threadline.errors import InternalError, Permanent
 from threadline.threads.activity_options import activities_of
 from threadline.threads.contract import (
@@ -194,7 +194,7 @@ async def results(client: Client) -> list[str]:
 @pytest.mark.records("sweep_starts_catch_up")
 async def test_schedule_starts_the_one_catch_up_or_leaves_it_alone() -> None:
     # The catch-up itself is started, and waits for a worker.
-    async with real_time() as server, worker(server, [SweepWorkflow], []):
+    async with with_schedules() as server, worker(server, [SweepWorkflow], []):
         client = server.client
         await ensure_schedule(client, 1.0, [])
         handle = client.get_schedule_handle(CATCH_UP_ID)
@@ -227,7 +227,7 @@ class FailingSweeps(SweepActivities):
 
 async def test_doctor_names_a_sweep_that_gives_up() -> None:
     activities = activities_of(FailingSweeps())
-    async with real_time() as server, worker(server, [SweepWorkflow], activities):
+    async with with_schedules() as server, worker(server, [SweepWorkflow], activities):
         client = server.client
         with pytest.raises(Permanent, match="is a core worker started"):
             await check_sweep(client, 600.0)
@@ -250,7 +250,7 @@ async def test_doctor_names_a_sweep_that_gives_up() -> None:
 
 
 async def test_doctor_reports_that_no_sweep_begins() -> None:
-    async with real_time() as server:
+    async with with_schedules() as server:
         await ensure_schedule(server.client, 600.0, [])
         handle = server.client.get_schedule_handle(CATCH_UP_ID)
 

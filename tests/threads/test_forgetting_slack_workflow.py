@@ -190,6 +190,7 @@ async def test_fault_is_over_when_slack_shows_the_messages_again(home: CaseScene
     assert REPORT in await entries(home)
 
 
+@pytest.mark.slow
 async def test_few_messages_of_each_of_many_threads_are_doubted(
     home: CaseScene, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -644,5 +644,5 @@ async def test_emoji_are_left_out_while_slack_takes_none(
     others = asyncio.all_tasks() - {asyncio.current_task()}
     adding = [each for each in others if "_react" in str(each.get_coro())]
     assert len(adding) == 2, "a third one is one too many"
-    await asyncio.wait(adding, timeout=10)
+    await asyncio.wait(adding, timeout=patient(10))
     assert not said.reactions, "each was tried twice"

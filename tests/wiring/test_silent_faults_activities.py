@@ -22,10 +22,7 @@ from threadline.wiring.temporal import data_converter
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
-SOON = (
-    "--dynamic-config-value",
-    "system.numConsecutiveWorkflowTaskProblemsToTriggerSearchAttribute=1",
-)
+SOON = "system.numConsecutiveWorkflowTaskProblemsToTriggerSearchAttribute=1"
 """The server reports a workflow after the first failure of its task; by default it waits for the
 fifth.
 """
@@ -86,7 +83,7 @@ async def test_key_that_was_dropped_too_early_is_named_before_anything_fails() -
 
 
 async def test_workflow_whose_tasks_fail_is_named_with_advice() -> None:
-    server = await connect(*SOON)
+    server = await connect(SOON)
     client = await with_keys(server, ring("old"))
     assert await silent_faults.check_reported_problems(client) == "none are reported"
     await client.start_workflow(Patient.run, "x", id="case-2", task_queue="q")
