@@ -4,11 +4,11 @@ from functools import cache
 
 import pytest
 
-from tests.replay.fingerprints import committed, fingerprints, sources
+from tests.replay.fingerprints import Fingerprints, committed, fingerprints, sources
 
 
 @cache
-def present() -> dict[str, str]:
+def present() -> Fingerprints:
     """The fingerprints of the code as it is."""
     return fingerprints(sources())
 
