@@ -150,7 +150,7 @@ SHORT = st.none() | st.integers(0, 60) | st.floats(0, 60).map(lambda seconds: ro
 LONG = st.integers(61, 100_000)
 
 
-@examples(0.4)
+@examples()
 @given(st.integers(0, 5), SHORT | LONG)
 @example(4, None)
 @example(1, 61)

@@ -72,7 +72,6 @@ post_clarification_question
 post_closing
 post_investigation_results
 post_notice fix_refused
-post_notice forwarded
 post_notice question_unanswered
 post_notice reopened
 post_outcome
