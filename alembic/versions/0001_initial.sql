@@ -746,6 +746,9 @@ CREATE TABLE conversations (
     -- One of the people who write in the thread or wrote its root, and whether there are others.
     first_author text NOT NULL DEFAULT '',
     has_several_people boolean NOT NULL DEFAULT false,
+    -- The end of the thread's quiet, 0 for none, and the message that changed it last; in Slack's seconds since 1970.
+    quiet_until numeric(20, 6) NOT NULL DEFAULT 0,
+    quiet_changed_at numeric(20, 6) NOT NULL DEFAULT 0,
     -- NULL once a call's cost was unknown.
     cost_usd double precision DEFAULT 0,
     -- The summary of the transcript's older messages, and the last `position` that it covers.
@@ -778,7 +781,8 @@ CREATE TABLE conversation_messages (
     files_removed boolean NOT NULL DEFAULT false,
     addressed boolean NOT NULL DEFAULT false,
     -- The verdict of the rate limits: NULL until it is given, and never changed, unless an edit first mentions the bot.
-    verdict text CHECK (verdict IN ('ok', 'answer', 'duplicate', 'throttled', 'throttled_first')),
+    -- 'heard' marks a message that the rule for silence only stores.
+    verdict text CHECK (verdict IN ('ok', 'answer', 'duplicate', 'throttled', 'throttled_first', 'heard')),
     wants_turn boolean NOT NULL DEFAULT false,
     turn int,
     step int,
@@ -833,12 +837,12 @@ SELECT t.*, EXISTS (SELECT FROM transcript_entries r
                     WHERE r.conversation_id = t.conversation_id AND r.key = 'u:' || t.message_id) AS in_transcript
 FROM (
     SELECT m.conversation_id, m.turn, m.step, m.seq, m.message_id, m.sender_id, m.message_text, m.forwarded, m.files,
-           m.said_at, m.redacted_at, m.addressed, '' AS edit_of
+           m.said_at, m.redacted_at, m.addressed, '' AS edit_of, m.verdict IS NOT DISTINCT FROM 'heard' AS only_stored
     FROM conversation_messages m
     WHERE m.message_type = 'message'
     UNION ALL
     SELECT e.conversation_id, e.turn, e.step, e.seq, e.message_id, o.sender_id, o.message_text, o.forwarded, o.files,
-           o.said_at, o.redacted_at, o.addressed, o.message_id
+           o.said_at, o.redacted_at, o.addressed, o.message_id, o.verdict IS NOT DISTINCT FROM 'heard'
     FROM conversation_messages e JOIN conversation_messages o
          ON o.conversation_id = e.conversation_id AND o.message_id = e.correction_of
     WHERE e.message_type = 'edit' AND (o.turn, o.step) < (e.turn, e.step) AND o.redacted_at IS NULL

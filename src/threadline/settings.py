@@ -24,6 +24,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from threadline.cases.model import DEFAULT_TARGETS, Severity, SlaTarget
+from threadline.conversations.model.listening import DEFAULT_QUIET, Listen
 from threadline.errors import Permanent
 from threadline.knowledge.languages import STEMMED, UNSTEMMED, configuration
 from threadline.models.prices import Price, parse_prices
@@ -85,6 +86,17 @@ def _parse_sources(text: str) -> dict[str, SecretStr]:
     if any(not dsn or not name.strip().isidentifier() for name, _, dsn in pairs):
         raise ValueError("write it as name=postgresql://…, several separated by commas")
     return {name.strip(): SecretStr(dsn.strip()) for name, _, dsn in pairs}
+
+
+def _parse_listens(text: str) -> dict[str, str]:
+    pairs = [part.partition("=") for part in text.split(",") if part.strip()]
+    modes = [each.value for each in Listen]
+    if any(mode.strip() not in modes for _, _, mode in pairs):
+        raise ValueError(
+            "write channel=mode, such as C0123456789=every, several separated by commas; the "
+            f"modes are {', '.join(modes)}"
+        )
+    return {channel.strip(): mode.strip() for channel, _, mode in pairs}
 
 
 def _stemmed(code: str) -> str:
@@ -167,6 +179,7 @@ MailServer = Annotated[MailAccount, from_text(parse_mail_account)]
 MailAddress = Annotated[str, AfterValidator(_mail_address)]
 Domains = Annotated[tuple[Annotated[str, from_text(_domain)], ...], _NAMES, _UNIQUE]
 Tiers = Annotated[tuple[tuple[str, ...], ...], from_text(_parse_tiers)]
+Listens = Annotated[dict[Channel, Listen], from_text(_parse_listens)]
 Targets = Annotated[dict[Severity, SlaTarget], from_text(parse_targets)]
 Keys = Annotated[KeyRing, from_text(parse_keys)]
 Prices = Annotated[dict[str, Price], from_text(parse_prices)]
@@ -286,8 +299,23 @@ class ChannelSettings(SettingsGroup):
     once a day, within some 50 Slack calls a minute.
     """
 
+    listen: Listen = Listen.MEANT
+    """The messages that Threadline answers outside of the channels of cases. `mentioned`: those
+    that mention it. `meant`: also answers to its questions, messages of a person who is alone with
+    it in a thread, and those among several people that are meant for it. `every`: every message
+    that is not addressed to somebody else, also new ones in the channel. Direct messages are
+    always answered. See conversations.md.
+    """
+    listen_channels: Listens = Field({}, examples=["C0123456789=every,C9876543210=mentioned"])
+    """Channels with another value than `THREADLINE_LISTEN`, as channel=value, separated by commas.
+    """
+
     @model_validator(mode="after")
     def _are_apart(self) -> Self:
+        if self.listen_channels.keys() & self.of_cases.keys():
+            raise ValueError(
+                "a channel of cases cannot be in THREADLINE_LISTEN_CHANNELS: remove it there"
+            )
         if set(self.conversation_channels) & self.of_cases.keys():
             raise ValueError(
                 "a channel of cases cannot be in THREADLINE_CONVERSATION_CHANNELS: remove it there"
@@ -560,6 +588,8 @@ class ConversationSettings(SettingsGroup):
     """Silence after which a conversation's workflow ends. The next message starts a new run, which
     remembers everything.
     """
+    quiet_for: Seconds = DEFAULT_QUIET
+    """How long a thread stays quiet after somebody asked for it."""
     conversation_model_patience: Seconds = 3600
     """How long an answer waits for a model that is unavailable."""
     conversation_context_tokens: int = Field(12_000, ge=2_000)

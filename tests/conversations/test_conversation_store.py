@@ -185,7 +185,7 @@ async def test_unaddressed_message_is_for_the_bot_unless_another_person_is_meant
 ) -> None:
     await talk.hear(mention(1, root_author_id=REPORTER))
     await talk.turn(1)
-    assert flags(await talk.hear(says(2, "<@U9> have a look"))) == (True, False, False)
+    assert flags(await talk.hear(says(2, "<@U9> have a look"))) == (False, False, False)
     assert flags(await talk.hear(says(3, "and the second one?", root_author_id=REPORTER))) == (
         True,
         True,

@@ -312,7 +312,7 @@ async def test_file_between_people_is_read_with_their_words(database: Database) 
         await scene.say("Anna, did you see the match?", BEN, addressed=False)
         await scene.until_settled(2)
         file = add(scene)
-        _, message = attach(scene, file, text=f"<@{REPORTER}> look", user=BEN)
+        _, message = attach(scene, file, text=f"look, <@{REPORTER}>", user=BEN)
         await scene.send(message)
         await scene.until_settled(3)
         assert "code 4711" in (await scene.prompts())[-1][1]

@@ -20,7 +20,7 @@ from threadline.errors import Permanent
 from threadline.models.model import ModelReply, ToolChoice
 
 PATIENCE = ConversationLimits(model_patience=600)
-TO_BEN = f"<@{BEN}> did you see the match?"
+TO_BEN = f"did you see the match, <@{BEN}>?"
 """By somebody who is alone with the bot: this message calls another person and is overheard; later
 messages are for the bot.
 """

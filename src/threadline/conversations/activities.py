@@ -71,7 +71,7 @@ class LiveConversationActivities(ConversationActivities):
         batch = [redact_message(each) for each in request.messages]
         async with self.deps.database.begin() as tx:
             messages = MessageStore(tx)
-            stored = await messages.store(thread, batch)
+            stored = await messages.store(thread, batch, self.deps.listening)
             verdicts = await _judge(tx, thread, stored)
             snapshot = ConversationSnapshot()
             if stored.exists:

@@ -8,6 +8,7 @@ from functools import cached_property
 from threadline.conversations.help import CaseChannelIds
 from threadline.conversations.model.conversation import ConversationLimits
 from threadline.conversations.model.draft_share import DraftShare
+from threadline.conversations.model.listening import DEFAULT_LISTENING, Listening
 from threadline.conversations.model.turn_route import Agent
 from threadline.conversations.prompt import ContextBudget, TurnNote
 from threadline.db.engine import Database, Transaction
@@ -66,7 +67,8 @@ class ConversationDeps:
     - `slow_after`: seconds without an answer of the model before the thread gets a notice;
     - `sensitive_words`: words in addition to those of `decisions.model.sensitive_topics`;
     - `report_fault`: reports to the admin (`InstallationFaults.report`);
-    - `case_channels`: the channels in which the help is about bug reports.
+    - `case_channels`: the channels in which the help is about bug reports;
+    - `listening`: the settings of silence.
     """
 
     database: Database
@@ -90,6 +92,7 @@ class ConversationDeps:
     sensitive_words: Sequence[str] = ()
     report_fault: ReportFault = log_fault
     case_channels: CaseChannelIds = field(default_factory=CaseChannelIds)
+    listening: Listening = DEFAULT_LISTENING
 
     @cached_property
     def operator_profile(self) -> OperatorProfile:

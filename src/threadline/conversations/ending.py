@@ -62,6 +62,7 @@ class EndFacts:
     - `handover`: the open handover of the thread;
     - `asker`: id of the last asker in the stored messages; empty if there is none;
     - `sources`: sources that its tool calls found;
+    - `is_quiet`: the thread was made quiet, and the turn was not addressed to the bot;
     - `cut_message`: the operator has read one of its messages only in part.
     """
 
@@ -73,6 +74,7 @@ class EndFacts:
     asker: str = ""
     sources: Sequence[str] = ()
     cut_message: bool = False
+    is_quiet: bool = False
 
     def entry(self, key: str) -> Message | None:
         """Return the message under a key of the turn's transcript."""
@@ -136,7 +138,7 @@ def decide_ending(request: FinishRequest, facts: EndFacts) -> Ending:
     asked = request
     request = _with_unreported_calls(_unless_stopped(asked, facts), facts)
     left = _is_left_to_person(request, facts)
-    if left:
+    if left or _is_hushed(request, facts):
         request = replace(request, kind=OutcomeKind.SILENT, text="")
     plan = facts.stored.plan
     verdict = _verdict(request, facts)
@@ -242,6 +244,13 @@ def _is_left_to_person(request: FinishRequest, facts: EndFacts) -> bool:
     if request.kind not in _OF_PERSON or request.changed_something or facts.handover is None:
         return False
     return bool(facts.handover.taken_by) and facts.handover.ref.turn != request.turn
+
+
+def _is_hushed(request: FinishRequest, facts: EndFacts) -> bool:
+    """Whether the turn ends silently, since the thread became quiet while it ran. A turn that
+    changed something posts its answer all the same.
+    """
+    return facts.is_quiet and request.kind in _OF_PERSON and not request.changed_something
 
 
 def _verdict(request: FinishRequest, facts: EndFacts) -> Judgement | None:

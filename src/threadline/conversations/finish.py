@@ -24,7 +24,7 @@ from threadline.conversations.memories import tool_uses, try_to_remember
 from threadline.conversations.model.conversation import ConversationSnapshot, OutcomeKind
 from threadline.conversations.model.turn_route import Agent
 from threadline.conversations.status import set_status
-from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.conversation import Conversation, ConversationStore
 from threadline.conversations.store.handovers import HandoverStore
 from threadline.conversations.store.messages import MessageStore
 from threadline.conversations.store.transcript import TranscriptStore
@@ -40,6 +40,7 @@ from threadline.tools.store import ToolExecutionStore
 
 _NOT_POSTED = "(This was not posted: a person had taken over the thread.)"
 _STOPPED = "(This was not posted: somebody had asked me to stop.)"
+_HUSHED = "(This was not posted: somebody had asked me to be quiet.)"
 _log = structlog.get_logger(__name__)
 
 
@@ -54,7 +55,7 @@ async def finish_turn(deps: ConversationDeps, request: FinishRequest) -> Finishe
             is_silent = not stored.end.answer
         else:
             facts = await _load_facts(
-                deps, tx, request, conversation.id, stored, stop_due=snapshot.stop_due
+                deps, tx, request, conversation, stored, stop_due=snapshot.stop_due
             )
             ending = decide_ending(request, facts)
             finished = await _write(deps, tx, request, facts, ending)
@@ -80,7 +81,9 @@ async def _finished_before(
         snapshot,
         turn_summary(request, end.kind, stored.plan, spent) if stored.plan else "",
         handover=is_handed_over(request, handover),
-        left_to_person=end.kind is OutcomeKind.SILENT and request.kind is not OutcomeKind.SILENT,
+        left_to_person=handover is not None
+        and end.kind is OutcomeKind.SILENT
+        and request.kind is not OutcomeKind.SILENT,
         approvals=spent.approvals,
     )
 
@@ -89,7 +92,7 @@ async def _load_facts(
     deps: ConversationDeps,
     tx: Transaction,
     request: FinishRequest,
-    conversation_id: int,
+    conversation: Conversation,
     stored: StoredTurn,
     *,
     stop_due: bool,
@@ -98,11 +101,12 @@ async def _load_facts(
     turn = request.turn
     route = stored.plan.route if stored.plan else None
     may_be_decided = route is None or route.agent is Agent.ASSISTANT or route.branch.falls_through
-    rounds = await DecisionStore(tx).rounds(conversation_id, turn) if may_be_decided else ()
+    rounds = await DecisionStore(tx).rounds(conversation.id, turn) if may_be_decided else ()
     has_note = any(each.key == f"c:{turn}" for each in stored.entries)
     askers = () if has_note else await MessageStore(tx).askers(thread, turn, 1)
     by_operator = route is not None and route.agent is Agent.OPERATOR and not route.ends
     texts = await TurnStore(tx).texts(thread, turn) if by_operator else []
+    not_addressed = route is not None and route.not_addressed
     may_be_account = stop_due or request.kind in ACCOUNTS
     return EndFacts(
         stored=stored,
@@ -112,6 +116,7 @@ async def _load_facts(
         handover=await HandoverStore(tx).open_for(thread),
         asker=askers[-1].user_id if askers else "",
         sources=await ToolExecutionStore(tx).sources(thread, turn) if request.answer_step else (),
+        is_quiet=not_addressed and float(conversation.quiet_until) > deps.clock(),
         cut_message=any(len(normalise_question(each)) > MAX_QUESTION for each in texts),
     )
 
@@ -130,9 +135,7 @@ async def _write(
     if ending.escalate:
         await escalate_turn(deps, tx, request, ending.escalate)
     for key in ending.unsaid:
-        await TranscriptStore(tx).rewrite(
-            thread, key, _NOT_POSTED if ending.left_to_person else _STOPPED
-        )
+        await TranscriptStore(tx).rewrite(thread, key, _unsaid_text(facts, ending))
     for entry in ending.journal:
         await _journal(tx, request, ending.user_id, entry)
     spent = await turns.usage(thread, turn)
@@ -165,6 +168,13 @@ async def _write(
         left_to_person=ending.left_to_person,
         approvals=spent.approvals,
     )
+
+
+def _unsaid_text(facts: EndFacts, ending: Ending) -> str:
+    """Return the transcript's line in place of words that were not posted."""
+    if ending.left_to_person:
+        return _NOT_POSTED
+    return _HUSHED if facts.is_quiet and ending.kind is OutcomeKind.SILENT else _STOPPED
 
 
 async def _journal(

@@ -18,9 +18,11 @@ from threadline.conversations.model.conversation import (
     ConversationTurn,
     OutcomeKind,
 )
+from threadline.conversations.model.listening import Listen
+from threadline.conversations.model.quiet import AWAKE_TEXT, parse_quiet_order, quiet_text
 from threadline.conversations.model.turn_route import Agent, Branch, TurnRoute, choose_route
 from threadline.conversations.replies import IntentType, extract_intent
-from threadline.conversations.store.conversation import ConversationStore
+from threadline.conversations.store.conversation import Conversation, ConversationStore
 from threadline.conversations.store.handovers import HandoverStore
 from threadline.conversations.store.messages import MessageStore, TurnMessage
 from threadline.conversations.store.transcript import DELETED
@@ -168,23 +170,57 @@ async def _choose_route(
     if snapshot.stop_due:
         return TurnRoute(Agent.ASSISTANT, Branch.A, relays_to_person=person is not None), snapshot
     taken, snapshot = await MessageStore(tx).take_up(thread, turn.turn, 1)
-    if person:
+    row = await ConversationStore(tx).lock(thread)
+    if person or (person is not None and _is_silent(deps, row, taken)):
         return TurnRoute(
             Agent.ASSISTANT, Branch.A, ends=OutcomeKind.SILENT, relays_to_person=True
         ), snapshot
-    route = await _route_by_rules(deps, tx, turn, snapshot, taken)
+    orders = [each for each in taken if _is_quiet_order(row, each)]
+    requests = [each for each in taken if not (each in orders or each.only_stored)]
+    quiet = _quiet_notes(row, orders)
+    if quiet and not any(has_content(each) and each.addressed for each in requests):
+        return replace(_reply_by_rule(quiet), relays_to_person=person is not None), snapshot
+    route = await _route_by_rules(deps, tx, turn, snapshot, requests)
     asked = await _asked_by_button(deps, taken)
     # If several people write, a message without a mention of the bot is not for it.
-    not_addressed = (
-        not snapshot.addressed_due
-        and (await ConversationStore(tx).lock(thread)).has_several_people
-    )
+    not_addressed = not snapshot.addressed_due and row.has_several_people
     return replace(
         route,
-        notes=(*asked, *route.notes),
+        notes=(*filter(None, (quiet,)), *asked, *route.notes),
         relays_to_person=person is not None,
         not_addressed=not_addressed,
     ), snapshot
+
+
+def _is_silent(deps: ConversationDeps, row: Conversation, taken: Sequence[TurnMessage]) -> bool:
+    """Return whether the bot only shows these messages to the person who was asked to take over:
+    the channel or the quiet of the thread demands a mention, and none of them has one.
+    """
+    needs_mention = (
+        deps.listening.of(row.channel) is Listen.MENTIONED or float(row.quiet_until) > deps.clock()
+    )
+    return needs_mention and not any(each.addressed for each in taken)
+
+
+def _is_quiet_order(row: Conversation, said: TurnMessage) -> bool:
+    """Return whether a message made the thread quiet or ended that, or was replaced by a later
+    such message. One that changed nothing is a request.
+    """
+    has_changed = said.said_at <= float(row.quiet_changed_at)
+    has_words_only = not (said.files or said.forwarded)
+    return (
+        said.addressed
+        and has_words_only
+        and has_changed
+        and (parse_quiet_order(said.text) is not None)
+    )
+
+
+def _quiet_notes(row: Conversation, orders: Sequence[TurnMessage]) -> str:
+    """Return the reply to orders about the quiet of the thread; empty without one."""
+    if not orders:
+        return ""
+    return quiet_text(float(row.quiet_until)) if row.quiet_until else AWAKE_TEXT
 
 
 async def _route_by_rules(
@@ -456,7 +492,7 @@ def waits_for_next_turn(
     """Return the rule for messages that a running turn leaves to the next one, whose routing sees
     them:
 
-    - commands about the thread itself;
+    - commands about the thread itself, and orders to be quiet;
     - examples that were asked by a button, since the answer names the person;
     - for the operator, messages about another RFP than that of the turn;
     - for the assistant, messages that need a separate decision: on a sensitive topic, or addressed
@@ -466,7 +502,8 @@ def waits_for_next_turn(
 
     def stays(taken: TurnMessage) -> bool:
         is_command = _command(taken) is not None and not is_job_question(taken.message_id)
-        if is_command or is_example(taken.message_id):
+        is_order = taken.addressed and parse_quiet_order(taken.text) is not None
+        if is_command or is_order or is_example(taken.message_id):
             return True
         if route.agent is Agent.ASSISTANT and (
             (route.not_addressed and taken.addressed)

@@ -54,6 +54,7 @@ conversations = Table(
     ),
     *(required(name, TEXT) for name in ("question", "first_author")),
     required("has_several_people", Boolean()),
+    *(required(name, SLACK_TIME) for name in ("quiet_until", "quiet_changed_at")),
     Column("cost_usd", Double()),
     required("summary", TEXT),
     required("summary_until", Integer()),

@@ -8,6 +8,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from threadline.conversations.model.listening import (
+    DEFAULT_LISTENING,
+    Listening,
+    begins_conversation,
+)
 from threadline.conversations.replies import asks_for_help
 from threadline.gateway import events
 from threadline.gateway.events import SlackEvent
@@ -32,7 +37,7 @@ class IgnoreReason(StrEnum):
     MISSING_FIELDS = "missing_fields"
     """Missing fields, or fields that are no ids of Slack."""
     OTHER_CHANNEL = "other_channel"
-    """A root message without a mention."""
+    """A root message without a mention, in a channel whose every message is not answered."""
     UNFURL = "unfurl"
     THIRD_PARTY = "third_party"
     ROOT_IN_CASE_CHANNEL = "root_in_case_channel"
@@ -91,6 +96,8 @@ class RoutingConfig:
     """Channels in which people of other companies count as our own do."""
     allowed_apps: frozenset[str] = frozenset()
     """Ids of bots and apps whose messages count."""
+    listening: Listening = DEFAULT_LISTENING
+    """The messages that the bot answers in each channel."""
 
 
 @dataclass(frozen=True)
@@ -257,6 +264,16 @@ def _asks_developers_help(event: SlackEvent, at: RoutingConfig) -> bool:
     return calls_bot and asks_for_help(event.words)
 
 
+def _begins_conversation(event: SlackEvent, at: RoutingConfig) -> bool:
+    """Return whether a new root without a mention begins a conversation."""
+    return event.is_root and begins_conversation(
+        at.listening.of(event.channel),
+        event.words,
+        by_app=bool(event.apps),
+        has_more=bool(event.files or event.forwarded),
+    )
+
+
 def _in_reports(event: SlackEvent, at: RoutingConfig) -> bool:
     return event.channel == at.reports_channel
 
@@ -344,6 +361,7 @@ _RULES: tuple[tuple[Callable[[SlackEvent, RoutingConfig], bool], _Make | Ignored
         lambda event, at: event.is_direct or at.bot_user_id in event.calls,
         _conversation(RouteTarget.CONVERSATION),
     ),
+    (_begins_conversation, _conversation(RouteTarget.CONVERSATION)),
     (lambda event, _: event.is_root, IgnoreReason.OTHER_CHANNEL),
     (lambda *_: True, _conversation(RouteTarget.FOLLOWED_THREAD)),
 )

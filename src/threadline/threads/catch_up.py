@@ -204,6 +204,7 @@ class LiveCatchUpActivities(CatchUpActivities):
                 bool(root.get("reply_count"))
                 or is_direct(window.channel)
                 or mentions_user(self.bot_user_id, root)
+                or any(each.begins(window.channel, root) for each in self.sources)
             )
         if window.only_bot_threads:
             return root.get("user") == self.bot_user_id and bool(root.get("metadata"))

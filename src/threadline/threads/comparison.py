@@ -67,6 +67,10 @@ class ThreadSource(ABC):
         """
         return None
 
+    def begins(self, channel: str, root: RawMessage) -> bool:
+        """Return whether a thread's first message counts, although it calls nobody."""
+        return False
+
     def relevant(
         self, thread: CatchUpThread, author_id: str, shown: Sequence[RawMessage]
     ) -> list[RawMessage]:

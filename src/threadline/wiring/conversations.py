@@ -103,6 +103,7 @@ async def open_conversations(
             sensitive_words=settings.decision.sensitive_words,
             report_fault=deps.faults.report,
             case_channels=_case_channel_ids(deps),
+            listening=deps.listening,
         )
         approvals = LiveApprovalActivities(
             deps.database,

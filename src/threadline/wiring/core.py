@@ -15,6 +15,7 @@ from temporalio.client import Client
 from threadline.cases.model import CaseReaders, Service
 from threadline.cases.posts import CaseChannels
 from threadline.cases.store.case import CaseStore
+from threadline.conversations.model.listening import DEFAULT_LISTENING, Listening
 from threadline.db import migrate
 from threadline.db.engine import Database
 from threadline.errors import Permanent
@@ -55,6 +56,7 @@ class CoreDeps:
     identity: BotIdentity
     admin_channel: str
     reports_channel: str
+    listening: Listening = DEFAULT_LISTENING
 
     @cached_property
     def workflows(self) -> WorkflowClient:
@@ -129,6 +131,11 @@ async def connect_core(settings: CoreSettings, client: Client) -> AsyncIterator[
                 identity,
                 settings.channels.admin,
                 settings.channels.reports_channel,
+                Listening(
+                    channels.listen,
+                    channels.listen_channels,
+                    settings.conversations.conversation.quiet_for,
+                ),
             )
 
 

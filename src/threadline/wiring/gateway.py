@@ -8,6 +8,7 @@ from functools import partial
 import structlog
 
 from threadline import telemetry
+from threadline.conversations.model.listening import Listening
 from threadline.db.engine import Database
 from threadline.errors import Permanent, Transient
 from threadline.gateway.catch_up import CatchUpRequester
@@ -55,6 +56,7 @@ def routing_config(channels: ChannelSettings, identity: BotIdentity) -> RoutingC
         enterprise=identity.enterprise_id,
         external_people=frozenset(channels.external_people),
         allowed_apps=frozenset(channels.allowed_apps),
+        listening=Listening(channels.listen, channels.listen_channels),
     )
 
 

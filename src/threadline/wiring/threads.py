@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from threadline.cases.catch_up import CaseThreads
 from threadline.conversations.catch_up import ConversationThreads
+from threadline.conversations.model.listening import DEFAULT_LISTENING, Listening
 from threadline.handovers.activities import (
     HandoverThreads,
 )
@@ -18,7 +19,10 @@ from threadline.wiring.core import CoreDeps
 
 
 def thread_sources(
-    bot_user_id: str, allowed_apps: Collection[str] = (), bot_name: str = BOT_NAME
+    bot_user_id: str,
+    allowed_apps: Collection[str] = (),
+    bot_name: str = BOT_NAME,
+    listening: Listening = DEFAULT_LISTENING,
 ) -> tuple[ThreadSource, ...]:
     """Return every kind of thread that the catch-up compares. The first of a scope gets the
     threads without an owner.
@@ -28,7 +32,7 @@ def thread_sources(
     """
     return (
         CaseThreads(),
-        ConversationThreads(bot_user_id, allowed_apps, bot_name),
+        ConversationThreads(bot_user_id, allowed_apps, bot_name, listening),
         HandoverThreads(),
     )
 
@@ -41,7 +45,7 @@ def catch_up(channels: ChannelSettings, deps: CoreDeps) -> LiveCatchUpActivities
         deps.database,
         deps.history,
         deps.router.handle,
-        thread_sources(bot_user, channels.allowed_apps, name),
+        thread_sources(bot_user, channels.allowed_apps, name, deps.listening),
         channels.of_cases,
         team=deps.case_channels.team,
         bot_user_id=bot_user,

@@ -467,7 +467,17 @@ class ConversationStore(Store):
             await self._tx.execute(statement, {"ids": old})
         for table in _TABLES:
             await self._tx.execute(delete(table).where(table.c.conversation_id.in_(old)))
-        zero = dict.fromkeys(("stored", "deletions", "summary_until", "cost_usd"), 0)
+        zero = dict.fromkeys(
+            (
+                "stored",
+                "deletions",
+                "summary_until",
+                "cost_usd",
+                "quiet_until",
+                "quiet_changed_at",
+            ),
+            0,
+        )
         empty = {"question": "", "summary": "", "first_author": "", "has_several_people": False}
         emptied = update(conversations).where(conversations.c.id.in_(old))
         await self._tx.execute(emptied.values(rev=conversations.c.rev + 1, **zero, **empty))

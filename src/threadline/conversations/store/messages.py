@@ -12,10 +12,10 @@ from sqlalchemy import Row, func, select, text
 from threadline.conversations.model.conversation import (
     CONVERSATION,
     ConversationSnapshot,
-    OutcomeKind,
     Refusal,
     conversation_workflow_id,
 )
+from threadline.conversations.model.listening import DEFAULT_LISTENING, Listening
 from threadline.conversations.store.conversation import (
     Conversation,
     ConversationStore,
@@ -23,6 +23,7 @@ from threadline.conversations.store.conversation import (
 )
 from threadline.conversations.store.files import FileStore, FileText
 from threadline.conversations.store.handovers import HandoverStore
+from threadline.conversations.store.listening import ThreadAttention
 from threadline.conversations.store.transcript import DELETED, TranscriptStore
 from threadline.conversations.store.turns import TurnStore
 from threadline.conversations.tables import conversation_messages
@@ -31,7 +32,7 @@ from threadline.db.values import storable
 from threadline.decisions.store import DecisionStore
 from threadline.operator.store import MemoryStore
 from threadline.slack.model import FileRef, Thread
-from threadline.slack.text import file_piece, mentions_in, with_forwarded
+from threadline.slack.text import file_piece, with_forwarded
 from threadline.threads.message_table import MessageTable, StoredMessage, distinct, seconds
 from threadline.threads.model import REACTIONS, IncomingMessage, MessageKind, ThreadOwner, turn_id
 from threadline.threads.store import Quarantine, ThreadStore
@@ -43,7 +44,8 @@ _SAME_WITHIN = 120
 """Seconds within which the same text by the same author is a duplicate."""
 _OK = "ok"
 _ANSWER = "answer"
-_QUESTIONS = (OutcomeKind.ASKED, OutcomeKind.CLARIFIED)
+_HEARD = "heard"
+"""The verdict on a message that is only stored."""
 
 _SET_RATING = text("""
 INSERT INTO ratings AS t (conversation_id, message_ts, user_id, reaction, active, at)
@@ -55,7 +57,8 @@ WHERE t.at < excluded.at
 _BATCH = text("""
 SELECT m.message_id, m.channel AS said_in, m.slack_ts, m.sender_id, m.said_at, m.seq, m.verdict,
        m.message_type = 'message' AND NOT m.addressed
-       AND (m.message_text ~ '<@[UW][A-Z0-9_]+[|>]' OR CAST(:several AS boolean)) AS not_addressed,
+       AND (m.message_text ~ '<@[UW][A-Z0-9_]+[|>]' OR CAST(:several AS boolean)
+            OR m.verdict IS NOT DISTINCT FROM 'heard') AS not_addressed,
        m.turn IS NULL AND m.verdict IS NULL AND m.needs_answer AS unjudged,
        EXISTS (SELECT FROM handovers h
                WHERE h.conversation_id = :id AND h.closed_at IS NULL AND h.taken_by <> '')
@@ -79,7 +82,8 @@ JOIN conversation_messages o ON o.conversation_id = m.conversation_id
   AND o.message_type = 'message' AND o.redacted_at IS NULL AND o.sender_id = m.sender_id
   AND o.message_text = m.message_text AND o.forwarded = m.forwarded AND o.files = m.files
   AND (o.addressed OR NOT m.addressed)
-  AND coalesce(o.verdict, '') NOT IN ('duplicate', 'throttled', 'throttled_first', 'answer')
+  AND coalesce(o.verdict, '')
+      NOT IN ('duplicate', 'throttled', 'throttled_first', 'answer', 'heard')
   AND NOT EXISTS (
       SELECT FROM handovers h
       WHERE h.conversation_id = m.conversation_id AND h.taken_at <= o.created_at
@@ -151,7 +155,7 @@ WHERE conversation_id = :id AND wants_turn AND turn IS NULL AND redacted_at IS N
 _TAKE_UP = text("""
 WITH taken AS (
     UPDATE conversation_messages SET turn = :turn, step = :step
-    WHERE conversation_id = :id AND wants_turn AND turn IS NULL
+    WHERE conversation_id = :id AND (wants_turn OR verdict = 'heard') AND turn IS NULL
       AND (CAST(:until AS bigint) IS NULL OR (said_at, seq) < (
           SELECT u.said_at, u.seq FROM conversation_messages u
           WHERE u.conversation_id = :id AND u.seq = :until))
@@ -164,7 +168,7 @@ WHERE e.conversation_id = :id AND e.message_type = 'edit' AND e.turn IS NULL
   AND (o.turn IS NOT NULL OR o.message_id IN (SELECT message_id FROM taken))
 """)
 """Messages are taken up with their edits, together with edits of messages that were taken up
-earlier.
+earlier. Messages that were only stored are context for the model.
 """
 _TAKEN = text("""
 SELECT * FROM turn_messages
@@ -186,7 +190,7 @@ ORDER BY said_at, seq
 """)
 _WAITING = text("""
 SELECT m.message_id, m.sender_id, m.message_text, m.forwarded, m.files, m.said_at, m.redacted_at,
-       m.addressed, '' AS edit_of, m.seq,
+       m.addressed, '' AS edit_of, m.seq, m.verdict IS NOT DISTINCT FROM 'heard' AS only_stored,
        EXISTS (SELECT FROM conversation_files f
                WHERE f.conversation_id = :id AND f.message_id = m.message_id
                  AND f.fetched_at IS NULL)
@@ -267,7 +271,8 @@ class TurnMessage:
 
     Rules read `text`, the author's own words; `shown` includes the forwarded messages. `edit_of`:
     empty, or the id of a message that the model has read already and whose new wording this is.
-    `file_texts`: fetched texts, by the ids of the files.
+    `file_texts`: fetched texts, by the ids of the files. `only_stored`: context for the model; no
+    rule reads it as a request.
     """
 
     message_id: str
@@ -279,6 +284,7 @@ class TurnMessage:
     addressed: bool = False
     forwarded: str = ""
     file_texts: Mapping[str, FileText] = field(default_factory=dict)
+    only_stored: bool = False
 
     @property
     def shown(self) -> str:
@@ -310,12 +316,18 @@ class MessageStore(Store):
 
     # -- a batch arrives
 
-    async def store(self, thread: Thread, batch: Sequence[IncomingMessage]) -> ConversationBatch:
+    async def store(
+        self,
+        thread: Thread,
+        batch: Sequence[IncomingMessage],
+        listening: Listening = DEFAULT_LISTENING,
+    ) -> ConversationBatch:
         """Store a batch; the first message that is addressed to the bot opens the conversation.
         Call `judge` afterwards, also without verdicts.
 
         `batch`: in any order, without secrets; an id may occur twice, or be stored already. A new
-        run passes an empty batch to get the stored messages that are not judged yet.
+        run passes an empty batch to get the stored messages that are not judged yet. `listening`:
+        the settings of silence.
         """
         messages = distinct([each for each in batch if each.kind not in REACTIONS])
         row = await self._open(thread, messages)
@@ -333,8 +345,21 @@ class MessageStore(Store):
             replace(each, kind=MessageKind.MESSAGE) if each.id in stops_as_messages else each
             for each in messages
         ]
-        with_answers = await self._with_answers_addressed(thread, messages)
-        stored = await MESSAGES.store(self._tx, thread, row.id, row.stored, with_answers, _columns)
+        attended = await ThreadAttention(self._tx).attend(
+            thread,
+            row,
+            messages,
+            listening,
+            several=bool(_people(row, messages)["has_several_people"]),
+        )
+
+        def columns(message: IncomingMessage) -> dict[str, object]:
+            verdict = _HEARD if message.id in attended.only_stored else None
+            return {"addressed": message.addressed, "verdict": verdict}
+
+        stored = await MESSAGES.store(
+            self._tx, thread, row.id, row.stored, attended.messages, columns
+        )
         for each in stored.new:
             await self._files.expect(row.id, each.correction_of or each.id, each.files)
         if stored.corrected:
@@ -354,7 +379,12 @@ class MessageStore(Store):
         stored_now = row.stored + len(stored.new)
         deleted_now = row.deletions + deletions
         await self._conversations.change(
-            thread, stored=stored_now, deletions=deleted_now, **people
+            thread,
+            stored=stored_now,
+            deletions=deleted_now,
+            quiet_until=attended.quiet.until,
+            quiet_changed_at=attended.quiet.changed_at,
+            **people,
         )
         # Messages with other ids are in quarantine.
         kept = [each.id for each in messages if storable(each.id) == each.id]
@@ -648,33 +678,6 @@ class MessageStore(Store):
                 remarks.append(stop.id)
         return tuple(remarks)
 
-    async def _with_answers_addressed(
-        self, thread: Thread, messages: Sequence[IncomingMessage]
-    ) -> list[IncomingMessage]:
-        """Mark answers to the bot's open questions as addressed, also without a mention, unless
-        they mention another user.
-        """
-        unsure = [
-            each for each in messages if each.kind == MessageKind.MESSAGE and not each.addressed
-        ]
-        if not unsure or not (
-            asked := await TurnStore(self._tx).open_questions(thread, _QUESTIONS)
-        ):
-            return list(messages)
-
-        def answers(each: IncomingMessage) -> bool:
-            question = asked.get(each.sender_id)
-            return (
-                question is not None
-                and not mentions_in(each.text)
-                and seconds(each.ts) > question.said_at
-            )
-
-        return [
-            replace(each, addressed=True) if each in unsure and answers(each) else each
-            for each in messages
-        ]
-
     async def _register(self, thread: Thread, stored: Sequence[IncomingMessage]) -> None:
         """Register the conversation as the owner of the thread, and record the root's author."""
         first = min(seconds(each.ts) for each in stored)
@@ -791,10 +794,6 @@ def _batch(conversation: Conversation, rows: Sequence[Row[Any]]) -> Conversation
     return ConversationBatch(True, messages, question_open=asked, with_person=with_person)
 
 
-def _columns(message: IncomingMessage) -> dict[str, object]:
-    return {"addressed": message.addressed}
-
-
 def _people(row: Conversation, stored: Sequence[IncomingMessage]) -> dict[str, object]:
     """Return the columns on the thread's people; the root's author counts, even if the root came
     before the first message to the bot.
@@ -825,4 +824,5 @@ def _taken(row: Row[Any]) -> TurnMessage:
         edit_of=row.edit_of,
         addressed=row.addressed,
         forwarded=row.forwarded,
+        only_stored=row.only_stored,
     )

@@ -68,6 +68,7 @@ _TEXTS = text("""
 WITH mine AS (
     SELECT * FROM conversation_messages
     WHERE conversation_id = :id AND turn = :turn AND message_type = 'message'
+      AND verdict IS DISTINCT FROM 'heard'
 )
 SELECT m.message_text, m.forwarded FROM mine m
 WHERE m.redacted_at IS NULL
