@@ -109,7 +109,7 @@ cost: setup ## count the activities, transactions and statements of each kind of
 	@$(BIN)/python -m bench.cost $(if $(PAGE),--page $(PAGE))
 
 .PHONY: evals
-evals: setup ## measure retrieval and decisions on labelled sets; with OPENAI_API_KEY a gate for the model (FLOOR=0.85)
+evals: setup ## measure retrieval, decisions and silence on labelled sets; with OPENAI_API_KEY a gate for the model (FLOOR=0.85)
 	@$(BIN)/python -m tests.evals $(if $(FLOOR),--floor $(FLOOR))
 
 .PHONY: format

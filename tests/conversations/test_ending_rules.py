@@ -229,3 +229,14 @@ def test_account_of_a_stopped_turn_lists_calls_that_the_workflow_does_not_know()
     assert "`lamps.create`: done" in ending.text
     assert "lamps.list" not in ending.text
     assert "slack.post.summary" not in ending.text, "its words were not posted"
+
+
+@pytest.mark.parametrize("ended", [ANSWERED, FAILED])
+def test_an_overhearing_turn_ends_silently_once_the_thread_is_quiet(ended: FinishRequest) -> None:
+    found = decide_ending(ended, facts(REPLY, is_quiet=True))
+    assert (found.kind, found.text, found.left_to_person) == (OutcomeKind.SILENT, "", False)
+
+
+def test_a_turn_that_changed_something_posts_its_answer_in_a_quiet_thread() -> None:
+    found = decide_ending(replace(ANSWERED, changed_something=True), facts(REPLY, is_quiet=True))
+    assert found.kind is OutcomeKind.ANSWERED

@@ -1,4 +1,4 @@
-"""`python -m tests.evals`: measures retrieval and decisions; `make evals` calls it."""
+"""`python -m tests.evals`: measures retrieval, decisions and silence; `make evals` calls it."""
 
 import argparse
 import asyncio
@@ -10,8 +10,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.evals import deciding, labelled, metrics, retrieving, tables
+from tests.evals import deciding, labelled, metrics, retrieving, silence, tables
 from tests.evals.deciding import Made
+from tests.evals.silence import Judged
 from threadline import telemetry
 from threadline.errors import Permanent, Transient
 from threadline.settings import ModelSettings
@@ -20,7 +21,8 @@ FLOOR = 0.85
 
 
 async def run(given: argparse.Namespace, console: Console, folder: Path) -> int:
-    """Measure and print; return the exit status, which is 1 if too few decisions were right.
+    """Measure and print; return the exit status, which is 1 if too few decisions were right, about
+    questions or about silence.
 
     Raises:
         WrongSet: a labelled set is invalid.
@@ -30,10 +32,14 @@ async def run(given: argparse.Namespace, console: Console, folder: Path) -> int:
     examples = labelled.decisions()
     async with retrieving.own_postgres(folder, dict(os.environ)) as database:
         tables.retrieval(console, await retrieving.measure(database, asked))
+        judged = await silence.judge_by_rules(silence.examples(), database)
         async with deciding.judge(ModelSettings.load()) as judge:
+            if not judge.scripted:
+                judged = await silence.judge_by_model(judged, judge.model)
+            tables.silence(console, judge, judged)
             made = await deciding.decide_all(examples, judge.model, database)
             tables.decisions(console, judge, made)
-    return status(made, scripted=judge.scripted, floor=given.floor)
+    return max(status(made, scripted=judge.scripted, floor=given.floor), silence_status(judged))
 
 
 def status(made: Sequence[Made], *, scripted: bool, floor: float) -> int:
@@ -43,6 +49,15 @@ def status(made: Sequence[Made], *, scripted: bool, floor: float) -> int:
     if scripted:
         return 0 if all(each.valid for each in made) else 1
     return 0 if metrics.share_right([each.pair for each in made]) >= floor else 1
+
+
+def silence_status(judged: Sequence[Judged]) -> int:
+    """Return 1 if the rules or the model, where it was asked, fall below their floors; otherwise
+    0.
+    """
+    by_rules = silence.share_right(judged) >= silence.FLOOR
+    by_model = silence.share_right_by_model(judged) >= silence.MODEL_FLOOR
+    return 0 if by_rules and by_model else 1
 
 
 def arguments(words: Sequence[str]) -> argparse.Namespace:

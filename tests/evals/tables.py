@@ -12,6 +12,7 @@ from tests.evals.deciding import Judge, Made
 from tests.evals.labelled import Kind
 from tests.evals.metrics import Place
 from tests.evals.retrieving import Answered, Measured
+from tests.evals.silence import Judged, share_decided, share_right, share_right_by_model
 from threadline.decisions.model import DecisionType
 
 _PLUMBING = (
@@ -70,6 +71,23 @@ def decisions(console: Console, judge: Judge, made: Sequence[Made]) -> None:
             console,
             f"  {each.example.situation.query}: {'; '.join(each.problems) or 'kept otherwise'}",
         )
+
+
+def silence(console: Console, judge: Judge, judged: Sequence[Judged]) -> None:
+    """Print the shares of threads that the rules decide, and decide right, and the wrong ones."""
+    _line(
+        console,
+        f"Silence: the rules decide {share_decided(judged):.2f} of {len(judged)} threads, "
+        f"{share_right(judged):.2f} of them right",
+    )
+    if not judge.scripted:
+        _line(
+            console, f"Right by {judge.name} among the others: {share_right_by_model(judged):.2f}"
+        )
+    for each in judged:
+        if each.right is False or each.by_model is (not each.example.answers):
+            wanted = "answer" if each.example.answers else "silence"
+            _line(console, f"  {wanted} was right: {each.example.lines[-1]} ({each.example.mode})")
 
 
 def _confusion(title: str, pairs: Sequence[tuple[DecisionType, DecisionType]]) -> Table:
