@@ -11,6 +11,7 @@ from threadline.cases.model import DEFAULT_TARGETS, CaseLimits, Severity, SlaTar
 from threadline.conversations.call_input import LONGEST_SUMMARY
 from threadline.conversations.contract import THINK
 from threadline.conversations.model.conversation import ConversationLimits
+from threadline.conversations.model.listening import Listen, Listening
 from threadline.conversations.operator_context import LONGEST_CONTEXT
 from threadline.decisions.model import Thresholds
 from threadline.decisions.variants import Variant, load_variants
@@ -133,6 +134,16 @@ def test_default_is_the_figure_of_the_design(
             "C0GENERAL,C0REPORTS",
             "a channel of cases",
         ),
+        (ChannelSettings.load, "THREADLINE_LISTEN", "always", "'mentioned', 'meant' or 'every'"),
+        (ChannelSettings.load, "THREADLINE_LISTEN_CHANNELS", "C0GENERAL", "C0123456789=every"),
+        (ChannelSettings.load, "THREADLINE_LISTEN_CHANNELS", "C0GENERAL=all", "the modes are"),
+        (ChannelSettings.load, "THREADLINE_LISTEN_CHANNELS", "general=every", ""),
+        (
+            ChannelSettings.load,
+            "THREADLINE_LISTEN_CHANNELS",
+            "C0REPORTS=every",
+            "a channel of cases",
+        ),
         (MailSettings.load, "THREADLINE_SMTP_URL", "mail.acme.example:hunter2", ""),
         (MailSettings.load, "THREADLINE_SMTP_URL", "", ""),
         (MailSettings.load, "THREADLINE_SMTP_FROM", "Acme Sales", ""),
@@ -163,6 +174,16 @@ def test_invalid_setting_is_named_without_a_secret(
         section()
     assert reason in str(told.value)
     assert "hunter2" not in str(told.value)
+
+
+def test_a_channel_has_its_own_mode_of_listening(set_to: Set) -> None:
+    assert ChannelSettings.load().listen is Listen.MEANT
+    named = {"THREADLINE_LISTEN_CHANNELS": "C0GENERAL=every, G0PRIVATE = meant"}
+    set_to({"THREADLINE_LISTEN": "mentioned", **named})
+    channels = ChannelSettings.load()
+    listening = Listening(channels.listen, channels.listen_channels)
+    modes = [listening.of(each) for each in ("C0GENERAL", "G0PRIVATE", "C0OTHER")]
+    assert modes == [Listen.EVERY, Listen.MEANT, Listen.MENTIONED]
 
 
 def test_conversations_are_followed_only_in_named_channels(set_to: Set) -> None:

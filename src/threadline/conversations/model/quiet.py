@@ -12,6 +12,8 @@ from threadline.threads.model import format_utc
 LONGEST_QUIET = 30 * 86400.0
 """Seconds: a longer time that a person names is cut to this."""
 
+_LONGEST_ORDER = 200
+"""Characters: a longer text is no order, and is not read."""
 _QUIET = {
     "en": "quiet;silence;silent;hush;shush;mute;snooze;shut up;shut it;zip it;pipe down;quiet down"
     ";be quiet;be silent;stay quiet;stay silent;keep quiet;keep silent;go quiet;go silent"
@@ -184,7 +186,7 @@ AWAKE_TEXT = "I am back, and I answer in this thread again."
 
 def parse_quiet_order(text: str) -> QuietOrder | None:
     """Return the order that a whole message gives; None if it is none, such as a question."""
-    if "?" in text or "？" in text:
+    if len(text) > _LONGEST_ORDER or "?" in text or "？" in text:
         return None
     without_calls = _TOKEN.sub(" ", unicodedata.normalize("NFC", text))
     names = _EMOJI.findall(without_calls)
