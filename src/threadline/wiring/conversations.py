@@ -81,8 +81,7 @@ async def open_conversations(
     ):
         if embedder:
             services = services.with_service(Embedder, embedder)
-        services = services.with_service(Proposals, PostgresProposals(approving))
-        services = _with_records(services, deps, settings.mail, rate)
+        services = _with_records(services, deps, approving, settings.mail, rate)
         conversation_deps = ConversationDeps(
             deps.database,
             deps.slack,
@@ -141,15 +140,18 @@ def _decision_deps(
     )
 
 
-def _with_records(services: Services, deps: CoreDeps, mail: MailSettings, rate: Rate) -> Services:
-    """Add the services that read and write records, Slack's threads and mail."""
+def _with_records(
+    services: Services, deps: CoreDeps, approving: ApprovalRules, mail: MailSettings, rate: Rate
+) -> Services:
+    """Add the services that read and write records, proposals, Slack's threads and mail."""
     invitations = SlackInvitationSender(
         deps.database, deps.users, deps.outbox, find_contact, mail.smtp_from
     )
     email = EmailSettings(fits_on_card, mail.smtp_from, mail.email_domains, rate)
     rfp_files = RfpFiles(deps.database, deps.slack, deps.history, deps.authors, rate)
     return (
-        services.with_service(Database, deps.database)
+        services.with_service(Proposals, PostgresProposals(approving))
+        .with_service(Database, deps.database)
         .with_service(UserDirectory, deps.users)
         .with_service(CaseReaders, deps.readers)
         .with_service(ThreadReader, ThreadReader(deps.history, deps.authors))

@@ -16,6 +16,7 @@ from threadline.conversations.model.conversation import (
     conversation_workflow_id,
 )
 from threadline.conversations.model.listening import DEFAULT_LISTENING, Listening
+from threadline.conversations.model.quiet import Quiet
 from threadline.conversations.store.conversation import (
     Conversation,
     ConversationStore,
@@ -23,7 +24,7 @@ from threadline.conversations.store.conversation import (
 )
 from threadline.conversations.store.files import FileStore, FileText
 from threadline.conversations.store.handovers import HandoverStore
-from threadline.conversations.store.listening import ThreadAttention
+from threadline.conversations.store.listening import Attended, ThreadAttention
 from threadline.conversations.store.transcript import DELETED, TranscriptStore
 from threadline.conversations.store.turns import TurnStore
 from threadline.conversations.tables import conversation_messages
@@ -33,7 +34,13 @@ from threadline.decisions.store import DecisionStore
 from threadline.operator.store import MemoryStore
 from threadline.slack.model import FileRef, Thread
 from threadline.slack.text import file_piece, with_forwarded
-from threadline.threads.message_table import MessageTable, StoredMessage, distinct, seconds
+from threadline.threads.message_table import (
+    MessageTable,
+    StoredBatch,
+    StoredMessage,
+    distinct,
+    seconds,
+)
 from threadline.threads.model import REACTIONS, IncomingMessage, MessageKind, ThreadOwner, turn_id
 from threadline.threads.store import Quarantine, ThreadStore
 
@@ -345,6 +352,27 @@ class MessageStore(Store):
             replace(each, kind=MessageKind.MESSAGE) if each.id in stops_as_messages else each
             for each in messages
         ]
+        attended, stored = await self._store_attended(thread, row, messages, listening)
+        several = await self._change_row(thread, row, stored.new, attended.quiet)
+        # Messages with other ids are in quarantine.
+        kept = [each.id for each in messages if storable(each.id) == each.id]
+        found = await self._read_batch(row, kept, several=several)
+        turns_to_show_again = await self._reworded(row.id, messages)
+        return replace(
+            found,
+            quarantined=tuple(stored.quarantined),
+            stops_as_messages=stops_as_messages,
+            turns_to_show_again=turns_to_show_again,
+        )
+
+    async def _store_attended(
+        self,
+        thread: Thread,
+        row: Conversation,
+        messages: Sequence[IncomingMessage],
+        listening: Listening,
+    ) -> tuple[Attended, StoredBatch]:
+        """Apply the rule for silence, and store the messages with their corrections."""
         attended = await ThreadAttention(self._tx).attend(
             thread,
             row,
@@ -366,36 +394,33 @@ class MessageStore(Store):
             await self._delete_content(thread, row.id, stored.corrected)
             await self._delete_removed_files(thread, row.id, stored.corrected)
             await self._reopen(thread, row.id, stored.corrected)
-        deletions = sum(each.kind == MessageKind.DELETION for each in stored.new)
+        return attended, stored
+
+    async def _change_row(
+        self, thread: Thread, row: Conversation, new: Sequence[IncomingMessage], quiet: Quiet
+    ) -> bool:
+        """Take newly stored messages over into the conversation's row. Returns whether several
+        people write in the thread.
+        """
+        deletions = sum(each.kind == MessageKind.DELETION for each in new)
         if deletions:
             # The deleted message may never have been stored; tools and contexts quote those too.
             await self.delete_thread_reads(thread)
             await TurnStore(self._tx).delete_content(row.id)
-        if not row.stored and stored.new:
-            await self._register(thread, stored.new)
-        stoppers = [each.sender_id for each in stored.new if each.kind == MessageKind.STOP]
+        if not row.stored and new:
+            await self._register(thread, new)
+        stoppers = [each.sender_id for each in new if each.kind == MessageKind.STOP]
         await self._conversations.clear_question(row.id, stoppers)
-        people = _people(row, stored.new)
-        stored_now = row.stored + len(stored.new)
-        deleted_now = row.deletions + deletions
+        people = _people(row, new)
         await self._conversations.change(
             thread,
-            stored=stored_now,
-            deletions=deleted_now,
-            quiet_until=attended.quiet.until,
-            quiet_changed_at=attended.quiet.changed_at,
+            stored=row.stored + len(new),
+            deletions=row.deletions + deletions,
+            quiet_until=quiet.until,
+            quiet_changed_at=quiet.changed_at,
             **people,
         )
-        # Messages with other ids are in quarantine.
-        kept = [each.id for each in messages if storable(each.id) == each.id]
-        found = await self._read_batch(row, kept, several=bool(people["has_several_people"]))
-        turns_to_show_again = await self._reworded(row.id, messages)
-        return replace(
-            found,
-            quarantined=tuple(stored.quarantined),
-            stops_as_messages=stops_as_messages,
-            turns_to_show_again=turns_to_show_again,
-        )
+        return bool(people["has_several_people"])
 
     async def _read_batch(
         self, before: Conversation, ids: Sequence[str], *, several: bool
