@@ -11,8 +11,8 @@ from bench.ground import ground
 from bench.scale import TINY
 
 GOALS = {
-    "bug report to findings": {"activities": 7, "transactions": 18},
-    "reply in a case": {"activities": 5, "transactions": 13},
+    "bug report to findings": {"activities": 8, "transactions": 20},
+    "reply in a case": {"activities": 7, "transactions": 17},
     "conversation, no tool": {"activities": 7, "transactions": 10},
     "conversation with a decision and two tools": {"activities": 12, "transactions": 18},
     "operator: load, patch, journal, answer": {"activities": 14, "transactions": 22},

@@ -9,6 +9,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvloop
@@ -123,6 +124,32 @@ async def test_cancelling_kills_git_and_its_children(place: Path, tmp_path: Path
     task = asyncio.create_task(Git().run("-c", alias, "hang", git_dir=place))
     await _eventually(lambda: mark.exists() and mark.read_text().strip() != "")
     task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await _eventually(lambda: not _alive(int(mark.read_text())))
+
+
+async def test_cancelling_while_git_is_started_kills_its_children(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark = tmp_path / "pid"
+    start = asyncio.create_subprocess_exec
+    started = asyncio.Event()
+    connected = asyncio.Event()
+
+    async def connect_slowly(*args: Any, **options: Any) -> Any:
+        process = await start(*args, **options)
+        started.set()
+        await connected.wait()
+        return process
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", connect_slowly)
+    alias = f"alias.hang=!sleep 300 & echo $! > {mark}; wait"
+    task = asyncio.create_task(Git().run("-c", alias, "hang", git_dir=place))
+    await started.wait()
+    await _eventually(lambda: mark.exists() and mark.read_text().strip() != "")
+    task.cancel()
+    connected.set()
     with pytest.raises(asyncio.CancelledError):
         await task
     await _eventually(lambda: not _alive(int(mark.read_text())))

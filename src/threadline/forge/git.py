@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import sys
+from asyncio.subprocess import Process
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -181,15 +182,7 @@ class Git:
     async def _execute(
         self, command: list[str], stdin: bytes, environment: Mapping[str, str], cwd: Path
     ) -> tuple[int, bytes, bytes]:
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=environment,
-            cwd=cwd,
-            start_new_session=True,
-        )
+        process = await _spawn(command, environment, cwd)
         assert process.stdin and process.stdout and process.stderr  # noqa: S101, PT018 - all piped
         try:
             _, stdout, stderr = await asyncio.gather(
@@ -199,12 +192,37 @@ class Git:
             )
             return await process.wait(), stdout, stderr
         except BaseException:
-            # Kill the whole group: `git fetch` delegates the transfer to children that would
-            # outlive it.
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+            await _kill(process)
             raise
+
+
+async def _spawn(command: list[str], environment: Mapping[str, str], cwd: Path) -> Process:
+    spawning = asyncio.ensure_future(
+        asyncio.create_subprocess_exec(
+            *command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=environment,
+            cwd=cwd,
+            start_new_session=True,
+        )
+    )
+    try:
+        # Shielded: while it connects the pipes, a cancellation would kill git alone.
+        return await asyncio.shield(spawning)
+    except asyncio.CancelledError:
+        await _kill(await spawning)
+        raise
+
+
+async def _kill(process: Process) -> None:
+    """Kill the whole group: `git fetch` delegates the transfer to children that would outlive
+    it.
+    """
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
 
 
 def _failure(sentence: str, stderr: bytes, reason: str) -> Permanent | Transient:

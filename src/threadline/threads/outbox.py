@@ -281,7 +281,7 @@ class Outbox:
         for ts, rendered in zip(sent, [*post.rendered, *fewer], strict=False):
             if not await self._replace_message(post.channel, ts, rendered):
                 return False
-        if sent:
+        if sent and len(post.rendered) > len(sent):
             await self.publish(post)
         return bool(sent)
 
