@@ -149,6 +149,7 @@ async def test_thumb_on_an_answer_reaches_its_conversation(
     assert (counts["rating"], counts["reaction"], counts["not_followed"]) == (2, 1, 1)
 
 
+@pytest.mark.usefixtures("real_limits")
 async def test_reply_comes_again_until_the_database_answers(
     floor: Floor, threads: KnownThreads
 ) -> None:

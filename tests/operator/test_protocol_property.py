@@ -133,7 +133,7 @@ class Watch:
 SEEN: Counter[str] = Counter()
 
 
-@examples(3.2)
+@examples(6.4)
 @given(st.sampled_from([A, A, ""]), REPLIES, GOES, CRASHES)
 def _any_model_is_held_to_the_protocol(
     scope: str, replies: list[list[ToolCall]], goes: list[Goes], crashes: list[bool]

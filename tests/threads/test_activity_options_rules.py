@@ -72,6 +72,7 @@ def test_worker_that_is_killed_is_missed_within_seconds() -> None:
             "post_notice",
             "post_clarification_question",
             "create_summary_thread",
+            "update_card",
             "post_investigation_results",
         ),
         *(

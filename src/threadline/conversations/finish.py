@@ -51,7 +51,10 @@ async def finish_turn(deps: ConversationDeps, request: FinishRequest) -> Finishe
         snapshot = await ConversationStore(tx).snapshot(request.thread)
         stored = await TurnStore(tx).read(request.thread, request.turn)
         if stored.end:
-            finished = await _finished_before(tx, request, snapshot, stored, stored.end)
+            is_quiet = _is_quiet(deps, conversation, stored)
+            finished = await _finished_before(
+                tx, request, snapshot, stored, stored.end, is_quiet=is_quiet
+            )
             is_silent = not stored.end.answer
         else:
             facts = await _load_facts(
@@ -71,6 +74,8 @@ async def _finished_before(
     snapshot: ConversationSnapshot,
     stored: StoredTurn,
     end: SettledTurn,
+    *,
+    is_quiet: bool,
 ) -> FinishedTurn:
     """Return the recorded end of a turn that an earlier attempt has settled, maybe in another way:
     the result of that attempt was lost, or it broke off.
@@ -81,9 +86,9 @@ async def _finished_before(
         snapshot,
         turn_summary(request, end.kind, stored.plan, spent) if stored.plan else "",
         handover=is_handed_over(request, handover),
-        left_to_person=handover is not None
-        and end.kind is OutcomeKind.SILENT
-        and request.kind is not OutcomeKind.SILENT,
+        left_to_person=end.kind is OutcomeKind.SILENT
+        and request.kind is not OutcomeKind.SILENT
+        and not is_quiet,
         approvals=spent.approvals,
     )
 
@@ -106,7 +111,6 @@ async def _load_facts(
     askers = () if has_note else await MessageStore(tx).askers(thread, turn, 1)
     by_operator = route is not None and route.agent is Agent.OPERATOR and not route.ends
     texts = await TurnStore(tx).texts(thread, turn) if by_operator else []
-    not_addressed = route is not None and route.not_addressed
     may_be_account = stop_due or request.kind in ACCOUNTS
     return EndFacts(
         stored=stored,
@@ -116,7 +120,7 @@ async def _load_facts(
         handover=await HandoverStore(tx).open_for(thread),
         asker=askers[-1].user_id if askers else "",
         sources=await ToolExecutionStore(tx).sources(thread, turn) if request.answer_step else (),
-        is_quiet=not_addressed and float(conversation.quiet_until) > deps.clock(),
+        is_quiet=_is_quiet(deps, conversation, stored),
         cut_message=any(len(normalise_question(each)) > MAX_QUESTION for each in texts),
     )
 
@@ -168,6 +172,12 @@ async def _write(
         left_to_person=ending.left_to_person,
         approvals=spent.approvals,
     )
+
+
+def _is_quiet(deps: ConversationDeps, conversation: Conversation, stored: StoredTurn) -> bool:
+    """Whether the thread is quiet, and the turn was not addressed to the bot."""
+    not_addressed = stored.plan is not None and stored.plan.route.not_addressed
+    return not_addressed and float(conversation.quiet_until) > deps.clock()
 
 
 def _unsaid_text(facts: EndFacts, ending: Ending) -> str:
