@@ -170,7 +170,8 @@ async def read_by_tool(scene: JourneyScene) -> str:
 
 
 async def uses(scene: JourneyScene, *words: str) -> bool:
-    said = "\n".join(str(turn.result.get("summary", "")) for turn in await scene.turns())
+    turns = await scene.turns()
+    said = "\n".join(f"{turn.outcome.summary} {turn.outcome.reply}" for turn in turns)
     return all(word in said for word in words)
 
 
