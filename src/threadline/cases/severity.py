@@ -19,6 +19,7 @@ it in the first turn.
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 
 from threadline.cases import severity_words as words
 from threadline.cases.model import Severity
@@ -50,7 +51,7 @@ class _Rule:
     """
 
     severity: Severity
-    found: tuple[re.Pattern[str], ...]
+    found: tuple[str, ...]
     unavailable: bool = True
 
 
@@ -59,7 +60,7 @@ def _rule(severity: Severity, *slots: str, gap: int = 40) -> _Rule:
 
 
 def _together(severity: Severity, *slots: str) -> _Rule:
-    return _Rule(severity, tuple(re.compile(slot) for slot in slots))
+    return _Rule(severity, slots)
 
 
 def _damage(*slots: str, gap: int = 40) -> _Rule:
@@ -70,8 +71,8 @@ def _damage_together(*slots: str) -> _Rule:
     return replace(_together(_S1, *slots), unavailable=False)
 
 
-def _in_order(*slots: str, gap: int) -> re.Pattern[str]:
-    return re.compile(rf"([^,:]{{0,{gap}}}?)".join(slots))
+def _in_order(*slots: str, gap: int) -> str:
+    return rf"([^,:]{{0,{gap}}}?)".join(slots)
 
 
 _S1 = Severity.S1
@@ -250,8 +251,15 @@ def _of_clause(clause: str, is_over: bool, limited: bool) -> Severity:
 
 def _applies(rule: _Rule, clause: str) -> bool:
     return all(
-        any(not _is_negated(match) for match in pattern.finditer(clause)) for pattern in rule.found
+        any(not _is_negated(match) for match in _compiled(pattern).finditer(clause))
+        for pattern in rule.found
     )
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Compile a rule's pattern at its first use: all of them take 0.8 s of CPU."""
+    return re.compile(pattern)
 
 
 def _is_negated(match: re.Match[str]) -> bool:

@@ -11,6 +11,7 @@ without punctuation and apostrophes.
 
 import re
 from enum import Enum, auto
+from functools import cache
 
 _LETTER = r"[^\W\u3040-\u30ff\u4e00-\u9fff]"
 """A letter of a word that spaces end. Japanese has none, so its letters do not count."""
@@ -247,17 +248,13 @@ _FILLER = entries(
     申し訳ありません | 失礼しました | ので
     """
 )
-_PARTS = [
-    (part, re.compile(rf"(?:{entry})(?!{_LETTER})"))
-    for part, phrases in (
-        (_Part.CLOSE, _CLOSE),
-        (_Part.BARE, _BARE),
-        (_Part.WELL, _WELL),
-        (_Part.OWN, _OWN),
-        (_Part.FILLER, _FILLER),
-    )
-    for entry in phrases
-]
+_PARTS = (
+    (_Part.CLOSE, _CLOSE),
+    (_Part.BARE, _BARE),
+    (_Part.WELL, _WELL),
+    (_Part.OWN, _OWN),
+    (_Part.FILLER, _FILLER),
+)
 _CLAUSE = re.compile(r"[.](?=\s|$)|[,;:!/\n()。、！，…]+|\s[-–—]+\s")
 _GOES_ON = re.compile(
     any_of(
@@ -302,7 +299,6 @@ _MORE_TO_SAY = re.compile(
     )
 )
 """Words of a clause that goes on with the report instead of withdrawing it."""
-"""The start of a reason. It may name the product as well as the author's side."""
 _THANKS = re.compile(
     r"(?:(?:ok(?:ay)?|great|perfect|cool|nice|awesome|many|super|got\s+it|works?(?:\s+now)?"
     r"|it\s+works(?:\s+now)?|brilliant|cheers)\s*)*"
@@ -413,6 +409,16 @@ def _clauses(text: str) -> list[str]:
     return [words for clause in _CLAUSE.split(spoken) if (words := _words(clause))]
 
 
+@cache
+def _patterns() -> list[tuple[_Part, re.Pattern[str]]]:
+    """Return the pattern of each known part. Compiled at the first use: it takes 0.2 s of CPU."""
+    return [
+        (part, re.compile(rf"(?:{entry})(?!{_LETTER})"))
+        for part, phrases in _PARTS
+        for entry in phrases
+    ]
+
+
 def _parts(clause: str) -> set[_Part] | None:
     """Return the kinds of the parts of a clause; None if a part is unknown.
 
@@ -420,7 +426,7 @@ def _parts(clause: str) -> set[_Part] | None:
     """
     found: set[_Part] = set()
     while clause:
-        matches = ((part, pattern.match(clause)) for part, pattern in _PARTS)
+        matches = ((part, pattern.match(clause)) for part, pattern in _patterns())
         ends = [(match.end(), part) for part, match in matches if match]
         if not ends:
             return None
