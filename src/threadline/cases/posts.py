@@ -175,8 +175,15 @@ class LiveCasePostActivities(CasePostActivities):
             await self._post_beside(told.case, asked_in, f"turn:{turn.turn}:asked", notice, beside)
         if told.case.summary:
             # The question is posted, and does not wait for the developers' channel.
-            with contextlib.suppress(Permanent):
+            try:
                 await self._reply(told, told.case.summary)
+            except Permanent as error:
+                _log.error(
+                    "developers_not_answered",
+                    case=turn.bug_id,
+                    turn=turn.turn,
+                    reason=str(error),
+                )
         self.outbox.add_reactions(_ANSWERED, told.used)
 
     async def update_card(self, bug_id: str) -> None:
