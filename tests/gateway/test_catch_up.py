@@ -16,8 +16,8 @@ from temporalio.client import Client, WorkflowExecutionStatus
 
 from tests.gateway.conftest import ROUTING, SOCKET, NotedRequests
 from tests.support.faulty_sandboxes import FaultySlack
-from tests.support.patience import patient
 from tests.support.slack import Clock
+from tests.support.temporal import until
 from threadline.gateway.catch_up import CatchUpRequester
 from threadline.gateway.router import EventRouter, ThreadLookup
 from threadline.gateway.server import GatewayConfig, GatewayServer, InFlightEvents
@@ -51,23 +51,26 @@ async def start(
 
 async def asked(temporal: Client, times: int) -> list[Any]:
     """Wait until the one catch-up has this many requests; returns whether each was deep."""
+
+    async def enough() -> bool:
+        return len(await requests(temporal)) >= times
+
+    await until(enough, f"the catch-up has {times} requests")
+    return await requests(temporal)
+
+
+async def requests(temporal: Client) -> list[Any]:
+    """Return whether each request of the running catch-up is deep."""
     handle = temporal.get_workflow_handle(CATCH_UP_ID)
-    async with asyncio.timeout(patient(20)):
-        while True:
-            try:
-                running = (await handle.describe()).status is WorkflowExecutionStatus.RUNNING
-                events = (await handle.fetch_history()).events if running else []
-            except Exception:  # noqa: BLE001 - the catch-up has no request yet
-                events = []
-            signals = [event.workflow_execution_signaled_event_attributes for event in events]
-            found = [
-                json.loads(each.input.payloads[0].data)["deep"]
-                for each in signals
-                if each.signal_name
-            ]
-            if len(found) >= times:
-                return found
-            await asyncio.sleep(0.05)  # time between looks at another process
+    try:
+        running = (await handle.describe()).status is WorkflowExecutionStatus.RUNNING
+        events = (await handle.fetch_history()).events if running else []
+    except Exception:  # noqa: BLE001 - the catch-up has no request yet
+        return []
+    signals = (event.workflow_execution_signaled_event_attributes for event in events)
+    return [
+        json.loads(each.input.payloads[0].data)["deep"] for each in signals if each.signal_name
+    ]
 
 
 async def test_each_socket_connection_requests_a_catch_up(
